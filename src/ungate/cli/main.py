@@ -1,0 +1,51 @@
+"""The entry point: turns every failure into one sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from ungate.cli.app import app
+from ungate.errors import Exit, Refusal
+
+__all__ = ["main"]
+
+_INTERRUPTED = "Interrupted; what was not finished has not been kept."
+
+
+def _say(what: str, next_step: str = "") -> None:
+    print(f"ungate: {what}" + (f"\n{next_step}" if next_step else ""), file=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code (0, 1, 2, 3 or 130); a command returns an int or None."""
+    try:
+        code = app.main(arguments, prog_name="ungate", standalone_mode=False)
+    except Refusal as refusal:
+        _say(refusal.what, refusal.next_step)
+        return refusal.code
+    except (click.Abort, KeyboardInterrupt):
+        _say(_INTERRUPTED)
+        return Exit.INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as usage:
+        click.echo(usage.ctx.get_help() if usage.ctx else "", err=True)
+        return Exit.ERROR
+    except click.ClickException as error:
+        command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ungate"
+        _say(error.format_message(), f"Run: {command} --help")
+        return Exit.ERROR
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except OSError as error:
+        _say(
+            f"The operating system refused: {error}.", "Check the path and its permissions, then run the command again."
+        )
+        return Exit.ERROR
+    return code if isinstance(code, int) else Exit.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,406 @@
+"""The frozen records that cross stages.
+
+A stage is a function from these records to these records. Nothing in this module reads a file,
+starts a process or knows another module of ungate except :mod:`ungate.errors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ungate.errors import Refusal
+
+__all__ = [
+    "KNOWN_ARCHS",
+    "Arm",
+    "ArchSet",
+    "Artifact",
+    "Cell",
+    "Chain",
+    "Decision",
+    "Edit",
+    "Finding",
+    "Form",
+    "Gate",
+    "Hop",
+    "Policy",
+    "Reached",
+    "Sample",
+    "ScanResult",
+    "Sense",
+    "Series",
+    "Status",
+    "Target",
+    "Task",
+    "Unread",
+    "Verdict",
+]
+
+KNOWN_ARCHS: tuple[int, ...] = (75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
+"""Compute capabilities as integers (90 = sm_90): what ``nvcc --list-gpu-arch`` of CUDA 13 lists, and 107."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Target:
+    """A compilation target: compute capability and architecture suffix.
+
+    ``number`` is 10 * major + minor (120 = sm_120). ``suffix`` is ``""`` (portable), ``"a"``
+    (architecture specific) or ``"f"`` (family specific), as in nvcc's ``-arch=sm_120a``.
+    """
+
+    number: int
+    suffix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read ``sm_120``, ``sm_120a``, ``compute_120f``, ``12.0``, ``12.0a`` or ``120``; Refusal on anything else."""
+        match = re.fullmatch(r"(?:sm_?|compute_)?(\d{1,3})(?:\.(\d))?([af]?)", text.strip().lower())
+        if match:
+            whole, minor, suffix = match.groups()
+            number = int(whole) * 10 + int(minor) if minor is not None else int(whole)
+            if number in KNOWN_ARCHS:
+                return cls(number, suffix)
+        known = ", ".join(f"sm_{arch}" for arch in KNOWN_ARCHS)
+        raise Refusal(
+            f"'{text}' is not a compute capability that ungate knows ({known}).",
+            "Pass one of these forms: --target sm_120, --target sm_120a, --target 12.0 or --target 120.",
+        )
+
+    @property
+    def major(self) -> int:
+        return self.number // 10
+
+    @property
+    def minor(self) -> int:
+        return self.number % 10
+
+    @property
+    def macro(self) -> int:
+        """The value of ``__CUDA_ARCH__`` in the device pass (1200 for sm_120)."""
+        return self.number * 10
+
+    def __str__(self) -> str:
+        return f"sm_{self.number}{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchSet:
+    """The compute capabilities that a condition lets through, each known, or not known, to pass.
+
+    A gate of any language is reduced to this. ``yes`` pass for certain, ``unknown`` cannot be
+    decided statically; all other members of :data:`KNOWN_ARCHS` are held back for certain.
+    """
+
+    yes: frozenset[int] = frozenset()
+    unknown: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, archs: Iterable[int]) -> ArchSet:
+        return cls(frozenset(archs))
+
+    @classmethod
+    def undecided(cls) -> ArchSet:
+        return cls(frozenset(), frozenset(KNOWN_ARCHS))
+
+    @property
+    def decided(self) -> bool:
+        return not self.unknown
+
+    def lets(self, arch: int) -> bool | None:
+        """True: passes; False: held back; None: not decided."""
+        if arch in self.unknown:
+            return None
+        return arch in self.yes
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self.yes))
+
+    def __str__(self) -> str:
+        if not self.decided:
+            return "unknown"
+        return " ".join(f"sm_{arch}" for arch in self) or "none"
+
+
+class Status(StrEnum):
+    """What a gate does to the target."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    UNKNOWN = "unknown"
+
+
+class Reached(StrEnum):
+    """Whether the named feature's call path meets a gate."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class Sense(StrEnum):
+    """What it means when the expression in a gate's span is true."""
+
+    ALLOW = "allow"
+    REFUSE = "refuse"
+
+
+class Form(StrEnum):
+    """How the deciding text of a gate is written; the patch stage has one edit a form."""
+
+    INT_LIST = "int-list"  # list, tuple or set display of majors ([9, 10]) or capabilities ([90, 100])
+    TUPLE_LIST = "tuple-list"  # display of (major, minor) tuples
+    STRING_LIST = "string-list"  # display of names such as "sm_90a", "9.0" or gencode flags
+    PYTHON_EXPRESSION = "python-expression"  # a boolean Python expression
+    PREPROCESSOR = "preprocessor"  # the text after #if or #elif
+    MACRO_TEST = "macro-test"  # the name after #ifdef or #ifndef
+    HOST_EXPRESSION = "host-expression"  # a boolean C++ expression in host code
+    TABLE = "table"  # a mapping keyed by capability or architecture name
+    FIXED = "fixed"  # no textual edit can open it; Gate.note says why
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One architecture gate in one file.
+
+    ``file`` is relative to the scanned root (the package folder's parent). ``line`` and
+    ``end_line`` are 1-based and inclusive. ``span`` is the byte range [start, end) of the deciding
+    text in the file, the text an edit changes: (0, 0) where there is none. ``passes`` is the
+    set of archs that get the guarded thing, with all other conjuncts (model, dtype, flags) taken to hold.
+    """
+
+    id: str
+    pattern: str
+    package: str
+    version: str
+    file: str
+    line: int
+    end_line: int
+    kind: str
+    condition: str
+    passes: ArchSet
+    role: str = "test"
+    form: Form = Form.FIXED
+    span: tuple[int, int] = (0, 0)
+    sense: Sense = Sense.ALLOW
+    symbol: str = ""  # qualified name of the enclosing Python function or C++ function or kernel
+    names: tuple[str, ...] = ()  # predicates, flags and macros that the deciding text reads
+    vendored: bool = False
+    reached: Reached | None = None  # None outside a named feature
+    note: str = ""
+
+    def status(self, target: Target) -> Status:
+        match self.passes.lets(target.number):
+            case True:
+                return Status.OPEN
+            case False:
+                return Status.CLOSED
+            case _:
+                return Status.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that could not be read, with the reason; never skipped silently."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """Every gate below the scanned roots. ``seconds`` is wall time; ``cached`` counts files answered from the cache."""
+
+    gates: tuple[Gate, ...]
+    unread: tuple[Unread, ...] = ()
+    files: int = 0
+    read: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step from the server's flag to the kernel.
+
+    ``kind`` is one of flag, default, call, import, jit-module, source, include, kernel. ``verified`` is
+    True where the step was found in the code, None where it could not be resolved.
+    """
+
+    kind: str
+    file: str
+    line: int
+    symbol: str
+    verified: bool | None
+    gates: tuple[Gate, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The hops of one feature in dependency order, and what is built beside it but not called."""
+
+    feature: str
+    target: Target
+    hops: tuple[Hop, ...]
+    apart: tuple[Hop, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        return tuple(gate for hop in (*self.hops, *self.apart) for gate in hop.gates)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, where, how sure, and what to do next.
+
+    ``severity`` is one of terminal (no edit can help), danger, warning, note.
+    ``confidence`` is one of high, medium, low. ``file`` may be empty for a host fact.
+    """
+
+    rule: str
+    severity: str
+    what: str
+    advice: str
+    evidence: str = ""
+    confidence: str = "high"
+    file: str = ""
+    line: int = 0
+    end_line: int = 0
+    reached: Reached = Reached.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement of one byte span in one file.
+
+    ``start`` and ``end`` are byte offsets in the file as it was scanned, ``old`` and ``new`` the bytes
+    there before and after. ``admits`` are the archs that pass afterwards; ``riders`` those that pass
+    beside the target only because the gate's form cannot express less.
+    """
+
+    file: str
+    start: int
+    end: int
+    old: bytes
+    new: bytes
+    gate: str = ""
+    admits: ArchSet = field(default_factory=ArchSet)
+    riders: tuple[int, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """An ordered, reversible list of edits.
+
+    ``before`` and ``after`` map each edited file to the sha256 (hex) of its whole content.
+    ``refused`` names gates that were asked for and not edited, with the reason in words.
+    """
+
+    name: str
+    target: Target
+    edits: tuple[Edit, ...]
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    refused: tuple[tuple[Gate, str], ...] = ()
+    digest: str = ""  # sha256 over the edits: the series' identity, and the name of its caches
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A compiled object and what it holds for the target. Counts are of kernels (``__global__`` functions)."""
+
+    path: Path
+    target: str
+    kernels: int | None
+    hollow: int | None
+    seconds: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of a comparison: the environment variables and arguments that differ from the user's command."""
+
+    name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    series: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One load point: requests in flight, prompt tokens, output tokens a request."""
+
+    concurrency: int
+    prompt_tokens: int
+    output_tokens: int
+
+    def __str__(self) -> str:
+        return f"c{self.concurrency}-i{self.prompt_tokens}-o{self.output_tokens}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One metric of one cell of one server start. ``value`` None is a missing reading, never zero."""
+
+    arm: str
+    start: int
+    cell: Cell
+    metric: str
+    value: float | None
+    unit: str
+    note: str = ""
+
+
+class Decision(StrEnum):
+    """What a comparison comes to."""
+
+    KEEP = "keep"
+    REVERT = "revert"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision for one cell.
+
+    ``ratio`` is candidate over baseline of the primary metric (above 1 is faster), ``low`` and
+    ``high`` its interval at ``level``; all None where there was not enough to compute them.
+    """
+
+    cell: Cell
+    decision: Decision
+    reason: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    pairs: int = 0
+    diagnosis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Where to use the opened path: one row a cell, in words a recipe can write back."""
+
+    feature: str
+    rows: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A step or a hypothesis of a campaign.
+
+    ``status`` is one of pending, in_progress, completed, failed, cancelled; ``priority`` one of high, medium, low.
+    """
+
+    content: str
+    status: str = "pending"
+    priority: str = "medium"
+    criterion: str = ""
