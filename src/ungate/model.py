@@ -16,8 +16,8 @@ from ungate.errors import Refusal
 
 __all__ = [
     "KNOWN_ARCHS",
-    "Arm",
     "ArchSet",
+    "Arm",
     "Artifact",
     "Cell",
     "Chain",
@@ -29,6 +29,7 @@ __all__ = [
     "Hop",
     "Policy",
     "Reached",
+    "Recipe",
     "Sample",
     "ScanResult",
     "Sense",
@@ -321,6 +322,34 @@ class Artifact:
     hollow: int | None
     seconds: float
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to open, how it is switched on, and what proves that it ran.
+
+    ``packages`` are distributions, the library first and the engine last. ``entries`` are the symbols
+    ``package.module:name`` that the feature's kernel is called through; ``flag`` is the server argument
+    and ``attribute`` the name its value is stored under. ``arguments`` and ``environment`` switch the
+    candidate arm on. ``proof`` maps a way of proving activation (log, kernel, counter) to what to
+    look for. ``build`` is the command that compiles what the edits touch, run inside the overlay.
+    """
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    entries: tuple[str, ...]
+    flag: str = ""
+    attribute: str = ""
+    engine: str = ""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    proof: Mapping[str, str] = field(default_factory=dict)
+    build: tuple[str, ...] = ()
+    needs_peer_access: bool = False
+    instead: str = ""  # what helps where this feature cannot
+    cells: tuple[Cell, ...] = ()
+    metric: str = "output_tokens_per_second"
 
 
 @dataclass(frozen=True, slots=True)
