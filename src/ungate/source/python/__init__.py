@@ -1,0 +1,1 @@
+"""Reading Python: modules, definitions, and what a named test comes to."""
