@@ -39,9 +39,9 @@ def order(pairs: int) -> tuple[str, ...]:
 
 
 def _half_width(pairs: int, level: float, spread: float) -> float:
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf(0.5 + level / 2, pairs - 1)) * spread / math.sqrt(pairs)
+    return float(stdtrit(pairs - 1, 0.5 + level / 2)) * spread / math.sqrt(pairs)
 
 
 def plan(

@@ -61,8 +61,8 @@ def paired(ratios: Sequence[float], *, level: float = 0.95, prior: Prior | None 
         degrees += prior.weight
     if degrees <= 0:
         return Interval(math.exp(mean), None, None, None, level, count)
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     spread = math.sqrt(squares / degrees)
-    half = float(t.ppf(0.5 + level / 2, degrees)) * spread / math.sqrt(count)
+    half = float(stdtrit(degrees, 0.5 + level / 2)) * spread / math.sqrt(count)
     return Interval(math.exp(mean), math.exp(mean - half), math.exp(min(mean + half, 700.0)), spread, level, count)

@@ -26,7 +26,8 @@ def decide(
 
     Keep needs three things at once: the interval lies above 1, the ratio is at least 1 + ``min_effect`` and
     beyond the ``noise`` factor of two starts of one arm, and every guard holds. A guard that is known not
-    to hold makes of it what ``Guard.breaks`` says; one that could not be established makes it inconclusive. Revert needs the interval below 1. No ratio at all, or no interval, is inconclusive.
+    to hold makes of it what ``Guard.breaks`` says; one that could not be established makes it inconclusive.
+    Revert needs the interval below 1. No ratio at all, or no interval, is inconclusive.
     """
     if not ratios:
         return Verdict(cell, Decision.INCONCLUSIVE, "no pair of starts gave a reading of both arms", level=level)
