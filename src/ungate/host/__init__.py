@@ -1,0 +1,1 @@
+"""The machine: interpreters and installed packages, wheels from the index, toolchain, GPUs and links, processes."""

@@ -1,0 +1,71 @@
+"""Whether installed files are byte for byte what their RECORD says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ungate.host import records
+
+__all__ = ["deviations"]
+
+_SOURCES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hpp", ".inl", ".jinja", ".py", ".so")
+_CHUNK = 1024 * 1024
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    state = hashlib.new(algorithm)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            state.update(chunk)
+    return base64.urlsafe_b64encode(state.digest()).rstrip(b"=").decode()
+
+
+def _judge(path: Path, field: str) -> str:
+    """Why a file is not what RECORD says; empty when it is."""
+    algorithm, _, stated = field.partition("=")
+    if algorithm not in hashlib.algorithms_available:
+        return f"unknown: RECORD gives a {algorithm or 'nameless'} hash, which cannot be computed here"
+    try:
+        return "" if _digest(path, algorithm) == stated.rstrip("=") else "changed"
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing"
+    except OSError as error:
+        return f"unknown: it could not be read ({error.strerror})"
+
+
+def _sources(root: Path, tops: Sequence[str]) -> Iterator[str]:
+    """Source files below the top-level names, relative to the root, without following links to folders."""
+    for top in tops:
+        for folder, inner, files in os.walk(root / top):
+            inner[:] = sorted(name for name in inner if name != "__pycache__")
+            relative = os.path.relpath(folder, root)
+            yield from (f"{relative}/{name}" for name in sorted(files) if name.endswith(_SOURCES))
+
+
+def deviations(root: Path, tops: Sequence[str], info: Path, others: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+    """(file relative to ``root``, reason) for each file that is not as recorded; reasons are words that begin with
+    ``changed``, ``missing``, ``extra`` (a source file that no RECORD lists) or ``unknown``.
+
+    ``others`` are the ``.dist-info`` folders beside ``info``: two distributions may own one file or one folder.
+    """
+    listed = records.rows(info)
+    if not listed:
+        return ((f"{info.name}/RECORD", "unknown: RECORD is missing or cannot be read, so nothing can be compared"),)
+    checked = [(name, field) for name, field in listed.items() if field and not name.startswith(("../", "/"))]
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        reasons = pool.map(lambda pair: _judge(root / pair[0], pair[1]), checked, chunksize=64)
+        found = [(name, reason) for (name, _), reason in zip(checked, reasons, strict=True) if reason]
+    extra = [name for name in _sources(root, tops) if name not in listed]
+    if extra or found:
+        shared = [(other, records.rows(other)) for other in others if other != info]
+        extra = [name for name in extra if not any(name in rows for _, rows in shared)]
+        for place, (name, reason) in enumerate(found):
+            for other, rows in shared:
+                if reason == "changed" and rows.get(name) and not _judge(root / name, rows[name]):
+                    found[place] = (name, f"changed: it is the file of {other.name}, which lists it too")
+    return (*found, *((name, "extra: no RECORD lists this source file") for name in extra))
