@@ -1,0 +1,15 @@
+"""Working is not running, and helping is not working: the guards of a keep."""
+
+from __future__ import annotations
+
+from ungate.report.sections import Document
+from ungate.report.template import html
+
+ORDER = 60
+TITLE = "Proofs"
+
+
+def body(document: Document) -> str | None:
+    """The guards with their evidence."""
+    guards = document.get("guards")
+    return html(__name__, guards=guards) if guards else None

@@ -1,0 +1,34 @@
+"""What came of it, first."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from ungate.report.plots import intervals, starts
+from ungate.report.sections import Document
+from ungate.report.template import html
+
+ORDER = 10
+TITLE = "Verdict"
+
+
+def body(document: Document) -> str | None:
+    """The verdict of each cell, the ratios and every start; None for a run that stopped before it."""
+    verdicts = document.get("verdicts")
+    if not verdicts:
+        return None
+    metric = (document.get("recipe") or {}).get("metric", "")
+    samples = [s for s in document.get("samples") or () if s["metric"] == metric and s["value"]]
+    rows = [{"cell": _cell(s["cell"]), "start": s["start"] + 1, "arm": s["arm"], "value": s["value"]} for s in samples]
+    drawn = [v for v in verdicts if v["low"] is not None]
+    return html(
+        __name__,
+        verdicts=[{**v, "cell": _cell(v["cell"])} for v in verdicts],
+        plan=document.get("plan"),
+        ratio_plot=Markup(intervals([{**v, "cell": _cell(v["cell"])} for v in drawn])) if drawn else None,
+        start_plot=Markup(starts(rows, samples[0]["unit"])) if rows else None,
+    )
+
+
+def _cell(cell: dict[str, int]) -> str:
+    return f"{cell['concurrency']} at once, {cell['prompt_tokens']} in, {cell['output_tokens']} out"

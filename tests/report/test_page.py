@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ungate.report import render, summary
+
+CELL = {"concurrency": 4, "prompt_tokens": 64, "output_tokens": 32}
+GATE = {
+    "condition": "major in [9, 10] <b>",
+    "status": "closed",
+    "line": 57,
+    "passes": [90, 100],
+    "reached": "yes",
+    "file": "a.py",
+}
+
+
+def _document() -> dict[str, Any]:
+    samples = [
+        {"arm": arm, "start": i, "cell": CELL, "metric": "output_tokens_per_second", "value": value, "unit": "tok/s"}
+        for i, (arm, value) in enumerate(
+            [("baseline", 100.0), ("candidate", 3.0), ("candidate", 3.1), ("baseline", 98.0)]
+        )
+    ]
+    return {
+        "ungate": "0.1.0",
+        "recipe": {"name": "lab", "summary": "Fused allreduce <script>", "metric": "output_tokens_per_second"},
+        "target": "sm_120",
+        "ended": "2026-01-01",
+        "folder": "runs/1",
+        "packages": [{"name": "lab-kernels", "version": "0.1"}],
+        "host": {"cores": 2, "driver": None, "virtual_machine": True},
+        "chain": {
+            "hops": [
+                {
+                    "kind": "jit-module",
+                    "symbol": "gen",
+                    "file": "a.py",
+                    "line": 3,
+                    "verified": None,
+                    "note": "",
+                    "gates": [GATE],
+                }
+            ],
+            "apart": [],
+            "notes": ["one note"],
+        },
+        "findings": [
+            {
+                "rule": "hollow",
+                "severity": "danger",
+                "what": "kernel is hollow",
+                "advice": "open it",
+                "evidence": "#if",
+                "confidence": "high",
+                "file": "k.cpp",
+                "line": 4,
+                "end_line": 9,
+                "reached": "yes",
+            }
+        ],
+        "series": {
+            "edits": [{"file": "a.py", "why": "adds sm_120", "riders": [121]}],
+            "after": {"a.py": "x"},
+            "refused": [],
+        },
+        "diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x < 1\n+x < 2\n",
+        "artifacts": [{"path": "k.so", "target": "sm_120", "kernels": 3, "hollow": None, "seconds": 1.5, "note": ""}],
+        "guards": [{"name": "outputs", "holds": None, "evidence": "not compared"}],
+        "plan": {"sentence": "4 pairs."},
+        "samples": samples,
+        "telemetry": [
+            {"arm": "baseline", "start": 0, "seconds": t / 10, "reading": "CPU cores in use", "value": 2.0}
+            for t in range(5)
+        ],
+        "verdicts": [
+            {
+                "cell": CELL,
+                "decision": "revert",
+                "reason": "slower",
+                "ratio": 0.03,
+                "low": 0.02,
+                "high": 0.04,
+                "level": 0.95,
+                "pairs": 2,
+                "diagnosis": "spinning",
+            }
+        ],
+        "tasks": [{"content": "Scan", "status": "completed", "priority": "high"}],
+        "next": ["Keep the baseline."],
+    }
+
+
+def test_every_section_is_there_and_nothing_points_outside() -> None:
+    page = render(_document())
+    for name in ("verdict", "chain", "findings", "diff", "build", "proofs", "telemetry", "host", "tasks"):
+        assert f'<section id="{name}"' in page
+    assert page.count("<svg") == 3
+    assert "<script" not in page
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page)
+    assert len(page) < 3_000_000
+
+
+def test_text_of_the_run_is_escaped() -> None:
+    page = render(_document())
+    assert "&lt;script&gt;" in page and "&lt;b&gt;" in page
+
+
+def test_a_missing_reading_says_unknown() -> None:
+    page = render(_document())
+    assert re.search(r"driver</th><td><span class=\"unknown\">unknown", page)
+    assert "not established" in page
+
+
+def test_a_run_that_stopped_early_has_only_what_it_has() -> None:
+    page = render({"recipe": {"name": "lab", "summary": "s"}, "target": "sm_120", "chain": _document()["chain"]})
+    assert '<section id="chain"' in page and '<section id="verdict"' not in page
+
+
+def test_the_summary_has_the_verdict_table() -> None:
+    text = summary(_document())
+    assert "| 4 at once, 64 in, 32 out | **revert** | -97.0 % | -98.0 % to -96.0 % | slower |" in text
+    assert "- outputs: not established (not compared)" in text
