@@ -14,20 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from ungate.host.progress import Report, silent
 from ungate.model import ArchSet, Target
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Report", "document", "notes", "paper", "plain", "progress"]
-
-
-class Report(Protocol):
-    """Called by a stage to say how far it is: ``report("reading", done, total)``; total 0 is not known."""
-
-    def __call__(self, what: str, done: int = 0, total: int = 0) -> None: ...
+__all__ = ["document", "notes", "paper", "plain", "progress"]
 
 
 def paper() -> Console:
@@ -77,7 +72,7 @@ def document(value: object) -> None:
 def progress(*, quiet: bool = False) -> Iterator[Report]:
     """A progress line on stderr while the block runs; silent when stderr is no terminal or ``quiet``."""
     if quiet or not sys.stderr.isatty():
-        yield lambda what, done=0, total=0: None
+        yield silent
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
