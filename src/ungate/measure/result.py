@@ -1,0 +1,185 @@
+"""The figures of one load run, computed from the raw outcomes, and the reasons not to believe them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from ungate.measure.stream import Outcome
+from ungate.model import Cell
+
+__all__ = ["MAX_LAG_S", "MAX_ZERO_GAPS", "ZERO_GAP_S", "LoadResult", "Spread", "Stop", "spread", "summarise"]
+
+ZERO_GAP_S = 5e-5
+"""Gaps below this many seconds came in one read of the socket: the chunks were glued together on the way."""
+
+MAX_ZERO_GAPS = 0.05
+"""Above this share of zero gaps a cell is invalid. Starved API servers showed 0.57 to 0.75; healthy ones under 0.02."""
+
+MAX_LAG_S = 0.02
+"""Above this 99th percentile of the client's own event-loop lag its latencies are the client's, not the server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ends a run early. ``usable`` when the figures so far hold (a collapse seen soon enough), False after a fault."""
+
+    reason: str
+    usable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and percentiles of one latency, in seconds; ``count`` values went in."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """None when there is no value: missing is not zero."""
+    if not values:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    p50, p90, p99 = (float(value) for value in np.percentile(array, [50, 90, 99]))
+    return Spread(len(values), float(array.mean()), p50, p90, p99)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """One cell on one server start.
+
+    Latencies in seconds, over the requests that succeeded. ``window_s`` is the span that throughput
+    refers to: with a duration, from the end of the ramp until the last request may start; with a number
+    of requests, from the first start to the last end. ``invalid`` lists why the cell's figures must
+    not be compared; ``stopped`` is the reason of an early stop. ``tokens_per_second`` and
+    ``requests_per_second`` are None when nothing succeeded.
+    """
+
+    cell: Cell
+    mode: str
+    outcomes: tuple[Outcome, ...]
+    window_s: float
+    tokens_per_second: float | None
+    requests_per_second: float | None
+    ttft: Spread | None
+    tpot: Spread | None
+    itl: Spread | None
+    e2e: Spread | None
+    zero_gaps: float | None
+    lag_p99_s: float | None
+    client_cpu_s: float
+    seconds: float
+    faults: tuple[tuple[str, int], ...] = ()
+    invalid: tuple[str, ...] = ()
+    stopped: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def completed(self) -> int:
+        return sum(outcome.ok for outcome in self.outcomes)
+
+    @property
+    def failed(self) -> int:
+        return sum(count for _, count in self.faults)
+
+    @property
+    def valid(self) -> bool:
+        return not self.invalid
+
+
+def _events(outcome: Outcome) -> tuple[float, ...]:
+    """Arrival times without a closing event that carries the finish reason and no token."""
+    if outcome.tokens is not None and len(outcome.times) == outcome.tokens + 1 and outcome.tokens > 0:
+        return outcome.times[:-1]
+    return outcome.times
+
+
+def _window_tokens(outcomes: Sequence[Outcome], begin: float, end: float) -> float:
+    """Tokens that arrived in [begin, end]; an event that carried several counts with its share of the usage.
+
+    A request that was cut off when the run was stopped has no usage: its events count one token each.
+    """
+    total = 0.0
+    for outcome in outcomes:
+        times = _events(outcome)
+        if times:
+            inside = sum(begin <= moment <= end for moment in times)
+            total += inside * (len(times) if outcome.tokens is None else outcome.tokens) / len(times)
+    return total
+
+
+def summarise(
+    cell: Cell,
+    mode: str,
+    outcomes: Sequence[Outcome],
+    window: tuple[float, float],
+    *,
+    lags: Sequence[float],
+    client_cpu_s: float,
+    seconds: float,
+    stop: Stop | None = None,
+    late: int = 0,
+) -> LoadResult:
+    """``window`` is [begin, end] on the clock of the outcomes; ``late`` counts requests not sent when due."""
+    good = [outcome for outcome in outcomes if outcome.ok]
+    flowing = [outcome for outcome in outcomes if outcome.ok or (stop and outcome.cut)]
+    begin, end = window
+    width = max(0.0, end - begin)
+    ttft: list[float] = []
+    tpot: list[float] = []
+    itl: list[float] = []
+    e2e: list[float] = []
+    for outcome in good:
+        times = _events(outcome)
+        ttft.append(times[0] - outcome.due)
+        e2e.append(outcome.end - outcome.due)
+        if outcome.tokens is not None and outcome.tokens > 1:
+            tpot.append((times[-1] - times[0]) / (outcome.tokens - 1))
+        itl.extend(later - earlier for earlier, later in pairwise(times))
+    zero_gaps = sum(gap < ZERO_GAP_S for gap in itl) / len(itl) if itl else None
+    lag = float(np.percentile(np.asarray(lags), 99)) if lags else None
+    faults = Counter(outcome.fault for outcome in outcomes if outcome.fault and not (stop and outcome.cut))
+    ended = sum(begin <= outcome.end <= end for outcome in good)
+    tokens = _window_tokens(flowing, begin, end)
+    usable = tokens > 0 and width > 0
+
+    invalid = []
+    if stop and not stop.usable:
+        invalid.append(f"stopped early: {stop.reason}")
+    if not good and not (stop and stop.usable and usable):
+        invalid.append("no request succeeded")
+    elif faults:
+        invalid.append(f"{sum(faults.values())} of {len(outcomes)} requests failed")
+    if zero_gaps is not None and zero_gaps > MAX_ZERO_GAPS:
+        invalid.append(f"{zero_gaps:.0%} of the gaps between tokens are zero: chunks arrive glued together")
+    if lag is not None and lag > MAX_LAG_S:
+        invalid.append(f"the load client itself lagged {lag * 1000:.0f} ms (99th percentile)")
+    if late:
+        invalid.append(f"{late} requests were sent late: the request rate was not reached")
+    return LoadResult(
+        cell=cell,
+        mode=mode,
+        outcomes=tuple(outcomes),
+        window_s=width,
+        tokens_per_second=tokens / width if usable else None,
+        requests_per_second=ended / width if good and width > 0 else None,
+        ttft=spread(ttft),
+        tpot=spread(tpot),
+        itl=spread(itl),
+        e2e=spread(e2e),
+        zero_gaps=zero_gaps,
+        lag_p99_s=lag,
+        client_cpu_s=client_cpu_s,
+        seconds=seconds,
+        faults=tuple(faults.most_common()),
+        invalid=tuple(invalid),
+        stopped=stop.reason if stop else "",
+    )
