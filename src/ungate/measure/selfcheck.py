@@ -90,9 +90,9 @@ def selfcheck(report: Report = silent) -> Selfcheck:
 
 def _best_accuracy(url: str) -> list[Check]:
     """Up to three tries, because other work on the machine only ever adds to a latency; the number of tries is told."""
-    tries = 1
-    while not all(check.passed for check in (checks := _accuracy(url))) and tries < _TRIES:
-        tries += 1
+    tries, checks = 1, _accuracy(url)
+    while tries < _TRIES and not all(check.passed for check in checks):
+        tries, checks = tries + 1, _accuracy(url)
     if tries == 1:
         return checks
     return [replace(check, seen=f"{check.seen} (try {tries} of {_TRIES})") for check in checks]
