@@ -219,7 +219,7 @@ def recorded(package: Package) -> Mapping[str, str]:
 
 
 def deviations(package: Package) -> tuple[tuple[str, str], ...]:
-    """(file, reason) for each file that is not as installed; a reason begins with changed, missing, extra or unknown."""
+    """(file, reason) for each file that is not as installed; a reason begins changed, missing, extra or unknown."""
     if package.info is None:
         return ((package.name, "unknown: no .dist-info describes this folder, so nothing can be compared"),)
     if package.editable:
