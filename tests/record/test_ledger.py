@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import sqlite3
 import time
 from pathlib import Path
 
@@ -41,6 +43,24 @@ def test_an_interrupted_run_cancels_what_was_pending(tmp_path: Path) -> None:
     ledger.step(run, 0, "failed")
     ledger.end(run, "interrupted")
     assert [task.status for task in ledger.run(run).tasks] == ["failed", "cancelled"]
+
+
+def test_hypotheses_come_by_priority(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    later = Task("Try without programmatic dependent launch", priority="low", criterion="recipe x, 5 %")
+    first = Task("Open the fusion at tensor parallel 2", priority="high", criterion="recipe y, 10 %")
+    ledger.suppose(later)
+    ledger.suppose(first)
+    assert ledger.hypotheses() == (first, later)
+
+
+def test_an_older_file_is_brought_up(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path)
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE hypothesis")
+        connection.execute("DELETE FROM migration WHERE name = '0002-hypotheses'")
+    assert Ledger(path).hypotheses() == ()
 
 
 def test_a_status_outside_the_list_is_refused(tmp_path: Path) -> None:

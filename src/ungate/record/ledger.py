@@ -175,6 +175,24 @@ class Ledger:
             Sample(arm, start, _cell(cell), metric, v, unit, note) for arm, start, cell, metric, v, unit, note in rows
         )
 
+    def suppose(self, task: Task) -> int:
+        """Add a hypothesis with the criterion that completes it; returns its number."""
+        with self._write() as connection:
+            cursor = connection.execute(
+                "INSERT INTO hypothesis (content, status, priority, criterion, added) VALUES (?, ?, ?, ?, ?)",
+                (task.content, task.status, task.priority, task.criterion, _now()),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def hypotheses(self) -> tuple[Task, ...]:
+        """Every hypothesis, the highest priority first, then in the order they were added."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT content, status, priority, criterion FROM hypothesis ORDER BY "
+                "CASE priority WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, id"
+            ).fetchall()
+        return tuple(Task(*row) for row in rows)
+
     @staticmethod
     def _row(connection: sqlite3.Connection, row: tuple[object, ...]) -> Row:
         verdicts = connection.execute(

@@ -68,7 +68,24 @@ def _first(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[tuple[str, Migration], ...] = (("0001-runs-tasks-samples-verdicts", _first),)
+def _hypotheses(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE hypothesis (
+            id INTEGER PRIMARY KEY,
+            content TEXT NOT NULL,
+            status TEXT NOT NULL
+                CHECK (status IN ('pending', 'in_progress', 'completed', 'failed', 'cancelled')),
+            priority TEXT NOT NULL CHECK (priority IN ('high', 'medium', 'low')),
+            criterion TEXT NOT NULL,
+            added TEXT NOT NULL
+        ) STRICT"""
+    )
+
+
+MIGRATIONS: tuple[tuple[str, Migration], ...] = (
+    ("0001-runs-tasks-samples-verdicts", _first),
+    ("0002-hypotheses", _hypotheses),
+)
 
 
 def migrate(connection: sqlite3.Connection) -> None:
