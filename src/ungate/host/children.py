@@ -23,12 +23,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO
+
+import psutil
 
 from ungate.errors import Refusal
-
-if TYPE_CHECKING:
-    import psutil
 
 __all__ = ["MARKER", "Child", "Outcome", "reap", "run", "tail"]
 
@@ -39,6 +38,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _AFTER_KILL_S = 10.0
 _LOOK_EVERY_S = 2.0
 _TAIL_BYTES = 64 * 1024
+_LEADERS: set[int] = set()  # whose exit status subprocess collects itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ class Child:
         self._process = process
         self._started = time.monotonic()
         self._looked = 0.0
-        self._leader = _process(process.pid)
+        self._leader = psutil.Process(process.pid)
+        _LEADERS.add(process.pid)
         self._seen: set[psutil.Process] = set()
         self.marker = marker
         self.log = log
@@ -168,6 +169,7 @@ class Child:
         if code is None and time.monotonic() - self._looked > _LOOK_EVERY_S:
             self._looked = time.monotonic()
             self._seen |= _family(self._leader)
+            _bury(self._seen)
         return code
 
     def wait(self, timeout_s: float) -> int | None:
@@ -204,7 +206,8 @@ class Child:
                 time.sleep(0.02)
         self._seen |= _kill(self._members)
         code = self._process.wait(_AFTER_KILL_S)
-        _bury(process for process in self._seen if process.pid != self.pid)
+        _LEADERS.discard(self.pid)
+        _bury(self._seen)
         return code
 
     def __enter__(self) -> Child:
@@ -217,24 +220,14 @@ class Child:
 
 
 def _alive(process: psutil.Process) -> bool:
-    import psutil
-
     try:
         return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def _process(pid: int) -> psutil.Process:
-    import psutil
-
-    return psutil.Process(pid)
-
-
 def _family(leader: psutil.Process) -> set[psutil.Process]:
     """The leader, its descendants and the members of its session."""
-    import psutil
-
     found: set[psutil.Process] = set()
     with contextlib.suppress(psutil.Error):
         if leader.is_running():
@@ -250,8 +243,6 @@ def _family(leader: psutil.Process) -> set[psutil.Process]:
 
 def _carriers(marker: str) -> set[psutil.Process]:
     """Every process whose environment carries the marker, except ungate itself."""
-    import psutil
-
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -261,8 +252,6 @@ def _carriers(marker: str) -> set[psutil.Process]:
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    import psutil
-
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.send_signal(number)
@@ -271,8 +260,9 @@ def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None
 def _bury(processes: Iterable[psutil.Process]) -> None:
     """Collect the exit status of orphans that the kernel gave to ungate, so that no zombie stays."""
     for process in processes:
-        with contextlib.suppress(OSError):
-            os.waitpid(process.pid, os.WNOHANG)
+        if process.pid not in _LEADERS:
+            with contextlib.suppress(OSError):
+                os.waitpid(process.pid, os.WNOHANG)
 
 
 def _kill(living: Callable[[], set[psutil.Process]]) -> set[psutil.Process]:
