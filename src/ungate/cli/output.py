@@ -6,18 +6,15 @@ errors. Colour is used only on a terminal and never when ``NO_COLOR`` is set (ri
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ungate.host.progress import Report, silent
-from ungate.model import ArchSet, Target
+from ungate.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,29 +34,6 @@ def notes() -> Console:
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), emoji=False)
-
-
-def plain(value: object) -> object:
-    """A record as JSON types: dataclasses to objects, paths and enums to strings, ArchSet to a list or null."""
-    match value:
-        case ArchSet():
-            return list(value) if value.decided else None
-        case Target() | Path():
-            return str(value)
-        case Enum():
-            return value.value
-        case bytes():
-            return value.decode("utf-8", "replace")
-        case Mapping():
-            return {str(key): plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [plain(item) for item in value]
-        case set() | frozenset():
-            return sorted(str(plain(item)) for item in value)
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        case _:
-            return value
 
 
 def document(value: object) -> None:

@@ -1,0 +1,122 @@
+"""The stages that open: is it safe, the overlay with its edits, the build."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ungate.errors import Refusal
+from ungate.host import packages as installed
+from ungate.host.progress import Report
+from ungate.model import Finding, Reached, Series
+from ungate.pipeline.reading import to_open
+from ungate.pipeline.records import Records, Request
+
+__all__ = ["build", "check", "patch"]
+
+
+def check(request: Request, records: Records, report: Report) -> Records:
+    """Ask what would go wrong: with the gate that stops the build opened alone, and with all of them opened."""
+    import ungate.check
+
+    chain = records.chain
+    assert chain is not None
+    closed = to_open(chain)
+    first = frozenset(gate.id for hop in chain.hops if hop.kind == "jit-module" for gate in hop.gates if gate in closed)
+    report("checking what opening would do")
+    whole = frozenset(gate.id for gate in closed)
+    findings = list(
+        ungate.check.check(
+            chain, request.target, records.packages, opened=whole, facts=records.facts, scan=records.scan
+        )
+    )
+    if first and first != whole:
+        alone = ungate.check.check(
+            chain, request.target, records.packages, opened=first, facts=records.facts, scan=records.scan
+        )
+        findings += [
+            replace(finding, what=f"If only the JIT gate were opened: {finding.what}")
+            for finding in alone
+            if finding not in findings
+        ]
+    stopped = next((finding.what for finding in findings if finding.severity == "terminal"), "")
+    return replace(records, findings=tuple(findings), stopped=stopped)
+
+
+def patch(request: Request, records: Records, report: Report) -> Records:
+    """Edit a private copy of the packages, scan it again, and make sure that the installed ones are untouched."""
+    import ungate.patch
+    import ungate.scan
+    from ungate.patch.overlay import create
+
+    chain, before = records.chain, records.scan
+    assert chain is not None and before is not None
+    report("computing the edits")
+    series = ungate.patch.open_series(request.recipe.name, to_open(chain), request.target, records.packages)
+    if series.refused and not series.edits:
+        gate, why = series.refused[0]
+        raise Refusal(
+            f"No gate of {request.recipe.name} can be opened: {gate.file}:{gate.line}: {why}.",
+            f"See the whole chain: ungate why {request.recipe.name} --target {request.target}",
+        )
+    report("copying the packages into an overlay")
+    overlay = create(series, records.packages, request.folder / "overlay")
+    report("scanning the overlay again")
+    copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
+    after = ungate.scan.scan(copies, report=report)
+    findings = ungate.patch.verify(series, before.gates, after.gates)
+    if findings:
+        worst = findings[0]
+        raise Refusal(
+            f"After the edit the scanner does not agree: {worst.what}.",
+            f"Nothing was installed. Report it with: ungate patch diff {request.recipe.name} --target {request.target}",
+        )
+    report("checking that the installed files are as they were")
+    pristine = tuple((package.name, _unchanged(package, series)) for package in records.packages)
+    return replace(
+        records, series=series, overlay=overlay, diff=ungate.patch.unified(series, records.packages), pristine=pristine
+    )
+
+
+def _names(records: Records) -> frozenset[str]:
+    return frozenset(package.name for package in records.packages)
+
+
+def _unchanged(package: installed.Package, series: Series) -> int:
+    """The number of files of the package whose sha256 is still RECORD's; Refusal if the series' files are not."""
+    off = dict(installed.deviations(package))
+    touched = [file for file in series.before if file in off and not _was_off_before(package, file, series)]
+    if touched:
+        raise Refusal(
+            f"The installed file {touched[0]} is no longer what its RECORD says.",
+            f"Restore it: pip install --force-reinstall --no-deps {package.name}=={package.version}",
+        )
+    return len(installed.recorded(package)) - len(off)
+
+
+def _was_off_before(package: installed.Package, file: str, series: Series) -> bool:
+    import hashlib
+
+    return hashlib.sha256((package.root / file).read_bytes()).hexdigest() == series.before[file]
+
+
+def build(request: Request, records: Records, report: Report) -> Records:
+    """Compile what the edits touch, in the overlay, for the target."""
+    import ungate.build
+
+    assert records.overlay is not None
+    artifacts = ungate.build.compile_recipe(
+        request.recipe, records.overlay.environment, request.target, request.folder, report=report
+    )
+    hollow = [artifact for artifact in artifacts if artifact.hollow]
+    findings = tuple(
+        Finding(
+            "hollow-binary",
+            "terminal",
+            f"{artifact.hollow} of {artifact.kernels} kernels in {artifact.path.name} have no body",
+            f"See which: ungate build {request.recipe.name} --target {request.target}",
+            reached=Reached.UNKNOWN,
+        )
+        for artifact in hollow
+    )
+    stopped = findings[0].what if findings else ""
+    return replace(records, artifacts=artifacts, findings=(*records.findings, *findings), stopped=stopped)

@@ -1,0 +1,94 @@
+"""What a run is asked for, and what its stages have found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ungate.host.environment import Environment
+from ungate.host.progress import Report
+from ungate.model import Arm, Artifact, Cell, Chain, Finding, Recipe, Sample, ScanResult, Series, Target, Verdict
+
+if TYPE_CHECKING:
+    from ungate.host.facts import HostFacts
+    from ungate.host.packages import Package
+    from ungate.judge import Guard, Plan
+    from ungate.patch.overlay import Overlay
+
+__all__ = ["Act", "Records", "Request", "Stage", "StartRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for.
+
+    ``until`` is the name of the last stage. ``command`` is the server's command line, empty where the run
+    stops before a server is needed; ``{port}`` in it is replaced by the port of each start. ``min_effect``
+    is the smallest change worth having (0.05 = 5 %). ``budget_s`` limits the measuring in seconds of wall time.
+    """
+
+    recipe: Recipe
+    environment: Environment
+    target: Target
+    folder: Path
+    until: str = "report"
+    command: tuple[str, ...] = ()
+    facts: HostFacts | None = None
+    pairs: int | None = None
+    min_effect: float = 0.05
+    budget_s: float = 3600.0
+    load_s: float = 20.0
+    start_deadline_s: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class StartRecord:
+    """One server start of the measurement: which arm, how long until it was ready, and why it ended early if it did."""
+
+    arm: str
+    start: int
+    ready_s: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of the stages that have run; None or empty where a stage has not.
+
+    A stage reads what it needs and returns a copy with its own part filled in.
+    """
+
+    facts: HostFacts | None = None
+    packages: tuple[Package, ...] = ()
+    scan: ScanResult | None = None
+    chain: Chain | None = None
+    findings: tuple[Finding, ...] = ()
+    series: Series | None = None
+    diff: str = ""
+    overlay: Overlay | None = None
+    pristine: tuple[tuple[str, int], ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    arms: tuple[Arm, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    plan: Plan | None = None
+    starts: tuple[StartRecord, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    telemetry: tuple[dict[str, object], ...] = ()
+    diagnoses: dict[Cell, str] = field(default_factory=dict)
+    verdicts: tuple[Verdict, ...] = ()
+    stopped: str = ""  # why the run ended before its last stage, in a sentence
+    page: Path | None = None
+
+
+Act = Callable[[Request, Records, Report], Records]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the pipeline: its name, its line in the task list, and what it does."""
+
+    name: str
+    task: str
+    act: Act
