@@ -14,7 +14,8 @@ _ARMS = {"baseline": "#3b7fb5", "candidate": "#d0762b"}
 _INK = "currentColor"
 _CONFIG: Mapping[str, Any] = {
     "background": "transparent",
-    "font": "system-ui, Liberation Sans, sans-serif",
+    "font": "Liberation Sans, Arial, sans-serif",
+    "padding": {"left": 28, "right": 8, "top": 6, "bottom": 6},
     "view": {"stroke": "transparent"},
     "axis": {
         "labelColor": _INK,
@@ -26,6 +27,8 @@ _CONFIG: Mapping[str, Any] = {
         "domainOpacity": 0.4,
         "tickOpacity": 0.4,
         "titleFontWeight": "normal",
+        "labelOverlap": "greedy",
+        "tickCount": 6,
     },
     "legend": {"labelColor": _INK, "titleColor": _INK},
     "header": {"labelColor": _INK, "titleColor": _INK},

@@ -16,6 +16,8 @@ def _short(value: object) -> object:
         return ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
     if isinstance(value, list | tuple):
         return ", ".join(str(_short(item)) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return value
 
 
