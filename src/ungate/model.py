@@ -228,7 +228,9 @@ class Hop:
     """One step from the server's flag to the kernel.
 
     ``kind`` is one of flag, default, call, import, jit-module, source, include, kernel. ``verified`` is
-    True where the step was found in the code, None where it could not be resolved.
+    True where the step was found in the code, None where it could not be resolved. ``tests`` are the other
+    conditions on the way (sizes, world sizes, topology, device names), each as ``file:line condition``.
+    ``blocker`` says why no edit can open this step (a prebuilt binary), empty where an edit can.
     """
 
     kind: str
@@ -238,6 +240,8 @@ class Hop:
     verified: bool | None
     gates: tuple[Gate, ...] = ()
     note: str = ""
+    tests: tuple[str, ...] = ()
+    blocker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
