@@ -45,11 +45,11 @@ def _folders(paths: list[str]) -> tuple[Path, ...]:
 
 
 def _looks_like_packages(folder: Path) -> bool:
-    return any(
-        entry.name.endswith((".dist-info", ".egg-info"))
-        or (entry.is_dir() and (folder / entry.name / "__init__.py").exists())
-        for entry in os.scandir(folder)
-    )
+    with os.scandir(folder) as entries:
+        return any(
+            entry.name.endswith((".dist-info", ".egg-info")) or (folder / entry.name / "__init__.py").exists()
+            for entry in entries
+        )
 
 
 def _checked_site(site: Path) -> Path:
@@ -105,7 +105,7 @@ def _ask(python: Path) -> tuple[Path, ...]:
         version, paths = json.loads(said[-1])
     except (IndexError, ValueError):
         last = outcome.output.strip().splitlines()
-        quote = f" Its last words were: {last[-1]}" if last else ""
+        quote = f" Its last words were '{last[-1]}'." if last else ""
         raise Refusal(
             f"{python} is no Python interpreter: it ended with code {outcome.code} and named no packages.{quote}",
             "Pass the interpreter of the serving environment, for example: --python /opt/venv/bin/python",

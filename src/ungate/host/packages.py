@@ -50,7 +50,7 @@ def canonical(name: str) -> str:
 
 def _infos(root: Path) -> Iterator[Path]:
     try:
-        names = sorted(entry.name for entry in os.scandir(root) if entry.name.endswith((".dist-info", ".egg-info")))
+        names = sorted(entry.name for entry in root.iterdir() if entry.name.endswith((".dist-info", ".egg-info")))
     except OSError:
         return  # a folder on sys.path that does not exist or cannot be listed holds no package that could be imported
     for name in names:
