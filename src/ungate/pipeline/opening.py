@@ -6,15 +6,14 @@ from dataclasses import replace
 
 from ungate.errors import Refusal
 from ungate.host import packages as installed
-from ungate.host.progress import Report
 from ungate.model import Finding, Reached, Series
 from ungate.pipeline.reading import to_open
-from ungate.pipeline.records import Records, Request
+from ungate.pipeline.records import Context, Records, Request
 
 __all__ = ["build", "check", "patch"]
 
 
-def check(request: Request, records: Records, report: Report) -> Records:
+def check(request: Request, records: Records, context: Context) -> Records:
     """Ask what would go wrong: with the gate that stops the build opened alone, and with all of them opened."""
     import ungate.check
 
@@ -22,7 +21,7 @@ def check(request: Request, records: Records, report: Report) -> Records:
     assert chain is not None
     closed = to_open(chain)
     first = frozenset(gate.id for hop in chain.hops if hop.kind == "jit-module" for gate in hop.gates if gate in closed)
-    report("checking what opening would do")
+    context.report("checking what opening would do")
     whole = frozenset(gate.id for gate in closed)
     findings = list(
         ungate.check.check(
@@ -42,7 +41,7 @@ def check(request: Request, records: Records, report: Report) -> Records:
     return replace(records, findings=tuple(findings), stopped=stopped)
 
 
-def patch(request: Request, records: Records, report: Report) -> Records:
+def patch(request: Request, records: Records, context: Context) -> Records:
     """Edit a private copy of the packages, scan it again, and make sure that the installed ones are untouched."""
     import ungate.patch
     import ungate.scan
@@ -50,7 +49,7 @@ def patch(request: Request, records: Records, report: Report) -> Records:
 
     chain, before = records.chain, records.scan
     assert chain is not None and before is not None
-    report("computing the edits")
+    context.report("computing the edits")
     series = ungate.patch.open_series(request.recipe.name, to_open(chain), request.target, records.packages)
     if series.refused and not series.edits:
         gate, why = series.refused[0]
@@ -58,11 +57,11 @@ def patch(request: Request, records: Records, report: Report) -> Records:
             f"No gate of {request.recipe.name} can be opened: {gate.file}:{gate.line}: {why}.",
             f"See the whole chain: ungate why {request.recipe.name} --target {request.target}",
         )
-    report("copying the packages into an overlay")
+    context.report("copying the packages into an overlay")
     overlay = create(series, records.packages, request.folder / "overlay")
-    report("scanning the overlay again")
+    context.report("scanning the overlay again")
     copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
-    after = ungate.scan.scan(copies, report=report)
+    after = ungate.scan.scan(copies, report=context.report)
     findings = ungate.patch.verify(series, before.gates, after.gates)
     if findings:
         worst = findings[0]
@@ -70,7 +69,7 @@ def patch(request: Request, records: Records, report: Report) -> Records:
             f"After the edit the scanner does not agree: {worst.what}.",
             f"Nothing was installed. Report it with: ungate patch diff {request.recipe.name} --target {request.target}",
         )
-    report("checking that the installed files are as they were")
+    context.report("checking that the installed files are as they were")
     pristine = tuple((package.name, _unchanged(package, series)) for package in records.packages)
     return replace(
         records, series=series, overlay=overlay, diff=ungate.patch.unified(series, records.packages), pristine=pristine
@@ -99,13 +98,13 @@ def _was_off_before(package: installed.Package, file: str, series: Series) -> bo
     return hashlib.sha256((package.root / file).read_bytes()).hexdigest() == series.before[file]
 
 
-def build(request: Request, records: Records, report: Report) -> Records:
+def build(request: Request, records: Records, context: Context) -> Records:
     """Compile what the edits touch, in the overlay, for the target."""
     import ungate.build
 
     assert records.overlay is not None
     artifacts = ungate.build.compile_recipe(
-        request.recipe, records.overlay.environment, request.target, request.folder, report=report
+        request.recipe, records.overlay.environment, request.target, request.folder, report=context.report
     )
     hollow = [artifact for artifact in artifacts if artifact.hollow]
     findings = tuple(

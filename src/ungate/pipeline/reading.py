@@ -7,35 +7,35 @@ from dataclasses import replace
 from ungate.host import packages as installed
 from ungate.host.progress import Report, silent
 from ungate.model import Chain, Gate, Recipe, ScanResult, Series, Status, Target
-from ungate.pipeline.records import Records, Request
+from ungate.pipeline.records import Context, Records, Request
 
 __all__ = ["doctor", "prepare", "scan", "to_open", "trace"]
 
 
-def doctor(request: Request, records: Records, report: Report) -> Records:
+def doctor(request: Request, records: Records, context: Context) -> Records:
     """Read the facts of this host, unless the facts of another were given."""
     if request.facts is not None:
         return replace(records, facts=request.facts)
     from ungate.host.facts import read
 
-    report("reading the facts of this host")
+    context.report("reading the facts of this host")
     return replace(records, facts=read(request.environment))
 
 
-def scan(request: Request, records: Records, report: Report) -> Records:
+def scan(request: Request, records: Records, context: Context) -> Records:
     """Find every gate of the recipe's packages."""
     import ungate.scan
 
     packages = tuple(installed.find(request.environment, name) for name in request.recipe.packages)
-    return replace(records, packages=packages, scan=ungate.scan.scan(packages, report=report))
+    return replace(records, packages=packages, scan=ungate.scan.scan(packages, report=context.report))
 
 
-def trace(request: Request, records: Records, report: Report) -> Records:
+def trace(request: Request, records: Records, context: Context) -> Records:
     """Put the gates in order, from the server's flag to the kernel."""
     import ungate.trace
 
     assert records.scan is not None
-    report("following the calls from the flag to the kernel")
+    context.report("following the calls from the flag to the kernel")
     chain = ungate.trace.chain(request.recipe, records.packages, records.scan, request.target)
     return replace(records, chain=chain)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from ungate.host.facts import HostFacts
     from ungate.host.packages import Package
     from ungate.judge import Guard, Plan
+    from ungate.judge.interval import Prior
     from ungate.patch.overlay import Overlay
 
-__all__ = ["Act", "Records", "Request", "Stage", "StartRecord"]
+__all__ = ["Act", "Context", "Records", "Request", "Stage", "StartRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,16 @@ class Records:
     page: Path | None = None
 
 
-Act = Callable[[Request, Records, Report], Records]
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How a stage says how far it is, and how it hands over what must not be lost if the run ends in its middle."""
+
+    report: Report
+    keep: Callable[[Sequence[Sample]], None]
+    prior: Prior | None = None
+
+
+Act = Callable[[Request, Records, Context], Records]
 
 
 @dataclass(frozen=True, slots=True)

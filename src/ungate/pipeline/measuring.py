@@ -1,0 +1,166 @@
+"""The arms in turn, each start a fresh server, the same cells on each; and the judge at the end."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ungate.errors import Refusal
+from ungate.judge import Guard, Plan, decide, floor, order, plan
+from ungate.judge.interval import Prior
+from ungate.launch import wait_ready
+from ungate.launch.ports import free_port
+from ungate.measure import load, telemetry
+from ungate.measure.load import Progress
+from ungate.measure.result import LoadResult, Stop
+from ungate.model import Arm, Cell, Decision, Sample, Verdict
+from ungate.pipeline.launching import BASELINE, CANDIDATE, begin
+from ungate.pipeline.records import Context, Records, Request, StartRecord
+
+__all__ = ["COLLAPSE", "design", "judge", "measure"]
+
+COLLAPSE = 0.5
+"""A candidate below this share of the baseline's throughput ends a cell's load early; its figure still counts."""
+
+_SURE_S = 3.0  # load seconds before a collapse is believed
+_SPREAD = 0.05  # between starts, until this machine has A/A runs of its own
+_THROUGHPUT = "output_tokens_per_second"
+
+
+def design(request: Request, prior: Prior | None) -> Plan:
+    """The plan of a request, from this machine's earlier spread between starts or an assumed one."""
+    spread = prior.spread if prior else _SPREAD
+    return plan(min_effect=request.min_effect, spread=spread, cells=len(request.recipe.cells), pairs=request.pairs)
+
+
+def measure(request: Request, records: Records, context: Context) -> Records:
+    """Start the arms in the planned order and load every cell at each start.
+
+    A start that fails is recorded with its reason and its readings are missing. When the time budget is
+    used up, the measuring ends after a whole pair.
+    """
+    cells = request.recipe.cells
+    chosen = design(request, context.prior)
+    by_name = {arm.name: arm for arm in records.arms}
+    begun = time.monotonic()
+    sequence = order(chosen.pairs)
+    starts, samples, readings = list(records.starts), list[Sample](), list[dict[str, object]]()
+    for number, name in enumerate(sequence):
+        if number % 2 == 0 and number and _over(begun, number, request.budget_s):
+            starts.append(StartRecord(name, number, None, "left out: the time budget is used up"))
+            break
+        context.report(f"start {number + 1} of {len(sequence)}: {name}", number, len(sequence))
+        start, fresh, seen = _one(request, by_name[name], number, samples, context)
+        context.keep(fresh)
+        starts.append(start)
+        samples += fresh
+        readings += seen
+    return replace(records, plan=chosen, starts=tuple(starts), samples=tuple(samples), telemetry=tuple(readings))
+
+
+def _over(begun: float, done: int, budget_s: float) -> bool:
+    """Whether another pair would go beyond the budget, judged by the pairs so far."""
+    elapsed = time.monotonic() - begun
+    return elapsed + 2 * elapsed / done > budget_s
+
+
+def _one(
+    request: Request, arm: Arm, number: int, earlier: Sequence[Sample], context: Context
+) -> tuple[StartRecord, list[Sample], list[dict[str, object]]]:
+    samples: list[Sample] = []
+    readings: list[dict[str, object]] = []
+    cells = request.recipe.cells
+    try:
+        with begin(request, arm, free_port()) as server:
+            ready = wait_ready(server, cells[0], report=context.report)
+            with telemetry.Recorder(server.pids) as recorder:
+                for cell in cells:
+                    recorder.phase(str(cell))
+                    result = load.run(
+                        server.url,
+                        server.model,
+                        cell,
+                        seconds=request.load_s,
+                        seed=number // 2,
+                        on_progress=_watch(arm, cell, earlier),
+                    )
+                    samples += _samples(arm.name, number, cell, result)
+            readings = recorder.rows(arm.name, number)
+        return StartRecord(arm.name, number, ready.seconds), samples, readings
+    except Refusal as refusal:
+        missing = [cell for cell in cells if cell not in {sample.cell for sample in samples}]
+        samples += [Sample(arm.name, number, cell, _THROUGHPUT, None, "tok/s", refusal.what) for cell in missing]
+        return StartRecord(arm.name, number, None, refusal.what), samples, readings
+
+
+def _watch(arm: Arm, cell: Cell, earlier: Sequence[Sample]) -> load.OnProgress:
+    """Ends the load once a candidate has clearly collapsed; a baseline is always measured in full."""
+    known = [s.value for s in earlier if s.arm == BASELINE and s.cell == cell and s.metric == _THROUGHPUT and s.value]
+    if arm.name == BASELINE or not known:
+        return lambda progress: None
+    limit = COLLAPSE * statistics.median(known)
+
+    def look(progress: Progress) -> Stop | None:
+        rate = progress.tokens_per_second
+        if progress.phase == "measure" and progress.seconds >= _SURE_S and rate is not None and rate < limit:
+            return Stop(f"collapsed: {rate:.1f} tok/s against {limit / COLLAPSE:.1f} of the baseline", usable=True)
+        return None
+
+    return look
+
+
+def _samples(arm: str, start: int, cell: Cell, result: LoadResult) -> list[Sample]:
+    note = "; ".join(filter(None, (*result.invalid, result.stopped)))
+    throughput = result.tokens_per_second if result.valid else None
+    rows: list[tuple[str, float | None, str]] = [(_THROUGHPUT, throughput, "tok/s")]
+    for name, values in (("ttft", result.ttft), ("tpot", result.tpot), ("itl", result.itl), ("e2e", result.e2e)):
+        rows.append((f"{name}_p50", values.p50 * 1000 if values else None, "ms"))
+    rows += [("failed_requests", float(result.failed), "requests"), ("zero_gap_share", result.zero_gaps, "1")]
+    return [Sample(arm, start, cell, metric, value, unit, note) for metric, value, unit in rows]
+
+
+def judge(request: Request, records: Records, context: Context) -> Records:
+    """The verdict of every cell, from the pairs of starts that gave both readings, and every guard."""
+    cells = request.recipe.cells
+    if records.plan is None:
+        reason = records.stopped or "nothing was measured"
+        return replace(records, verdicts=tuple(Verdict(cell, Decision.REVERT, reason) for cell in cells))
+    verdicts = []
+    for cell in cells:
+        mine = [s for s in records.samples if s.cell == cell and s.metric == request.recipe.metric]
+        values = {(s.arm, s.start): s.value for s in mine}
+        ratios = []
+        for pair in range(records.plan.pairs):
+            both = {arm: v for (arm, start), v in values.items() if start // 2 == pair and v}
+            if len(both) == 2:
+                ratios.append(both[CANDIDATE] / both[BASELINE])
+        by_arm = [
+            [v for (arm, _), v in sorted(values.items(), key=lambda kv: kv[0][1]) if arm == name and v]
+            for name in (BASELINE, CANDIDATE)
+        ]
+        diagnosis = telemetry.diagnose(records.telemetry, cell, ratios)
+        verdicts.append(
+            decide(
+                cell,
+                ratios,
+                (*records.guards, *_measured_guards(mine, records)),
+                min_effect=request.min_effect,
+                noise=floor(by_arm),
+                level=records.plan.level,
+                prior=context.prior,
+                diagnosis=diagnosis,
+            )
+        )
+    return replace(records, verdicts=tuple(verdicts))
+
+
+def _measured_guards(samples: Sequence[Sample], records: Records) -> tuple[Guard, ...]:
+    """What the load itself must have shown: no failed request in the candidate's cell."""
+    starts = {(sample.arm, sample.start) for sample in samples if sample.value is None}
+    broken = [name for name, _ in starts if name == CANDIDATE]
+    if not broken:
+        return (Guard("every start gave a reading", True, f"{len(samples)} starts"),)
+    note = next(sample.note for sample in samples if sample.value is None and sample.arm == CANDIDATE)
+    return (Guard("every start gave a reading", None, f"{len(broken)} candidate starts did not: {note}"),)
