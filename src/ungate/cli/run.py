@@ -43,6 +43,7 @@ def run(
     load_seconds: float,
     budget_minutes: float,
     start_minutes: float,
+    variables: tuple[str, ...],
     facts: Path | None,
     as_json: bool,
 ) -> int:
@@ -65,6 +66,7 @@ def run(
         folder=pipeline.new_folder(loaded.name),
         until=until,
         command=command,
+        variables=_variables(variables),
         facts=load(facts) if facts else None,
         pairs=pairs,
         min_effect=min_effect,
@@ -73,6 +75,15 @@ def run(
         start_deadline_s=start_minutes * 60,
     )
     return show(request, as_json)
+
+
+def _variables(pairs: tuple[str, ...]) -> dict[str, str]:
+    from ungate.errors import Refusal
+
+    for pair in pairs:
+        if "=" not in pair.strip("="):
+            raise Refusal(f"'{pair}' is not of the form NAME=VALUE.", "Write: ungate run RECIPE --env NAME=VALUE -- …")
+    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def show(request: object, as_json: bool) -> int:

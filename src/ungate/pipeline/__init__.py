@@ -150,7 +150,7 @@ def _save(request: Request, records: Records, tasks: Sequence[Task], started: st
 
 
 def _code(records: Records) -> Exit:
-    """A revert in any cell is a finding; then comes inconclusive, then keep. A run stopped by a check is a finding too."""
+    """A revert in any cell is a finding, as is a run that a check stopped; then comes inconclusive, then keep."""
     decisions = {verdict.decision for verdict in records.verdicts}
     if Decision.REVERT in decisions or (not decisions and records.stopped):
         return Exit.FINDINGS

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ungate.errors import Refusal
 from ungate.judge import Guard
-from ungate.launch import Engine, detect, engine, serve, wait_ready
+from ungate.launch import Engine, Server, detect, engine, serve, wait_ready
 from ungate.launch.ports import free_port
 from ungate.measure import activation, ladder
 from ungate.model import Arm, Decision
@@ -21,7 +21,7 @@ BASELINE, CANDIDATE = "baseline", "candidate"
 
 def base_environment(request: Request) -> dict[str, str]:
     """The environment both arms start from: ungate's own, with the packages of ``--site`` on the path."""
-    environment = dict(os.environ)
+    environment = {**os.environ, **request.variables}
     if request.environment.python is None:
         roots = [str(root) for root in request.environment.roots]
         environment["PYTHONPATH"] = os.pathsep.join([*roots, *filter(None, [environment.get("PYTHONPATH", "")])])

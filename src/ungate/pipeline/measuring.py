@@ -41,7 +41,6 @@ def measure(request: Request, records: Records, context: Context) -> Records:
     A start that fails is recorded with its reason and its readings are missing. When the time budget is
     used up, the measuring ends after a whole pair.
     """
-    cells = request.recipe.cells
     chosen = design(request, context.prior)
     by_name = {arm.name: arm for arm in records.arms}
     begun = time.monotonic()

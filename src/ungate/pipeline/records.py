@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ class Request:
     """What the user asked for.
 
     ``until`` is the name of the last stage. ``command`` is the server's command line, empty where the run
-    stops before a server is needed; ``{port}`` in it is replaced by the port of each start. ``min_effect``
+    stops before a server is needed, and ``variables`` are added to the environment of both arms. ``min_effect``
     is the smallest change worth having (0.05 = 5 %). ``budget_s`` limits the measuring in seconds of wall time.
     """
 
@@ -36,6 +36,7 @@ class Request:
     folder: Path
     until: str = "report"
     command: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     facts: HostFacts | None = None
     pairs: int | None = None
     min_effect: float = 0.05
