@@ -1,0 +1,95 @@
+"""One streamed completion as a sign of life: tokens that come are progress, a status code is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+__all__ = ["Completion", "complete", "model_name", "one_token"]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """``seconds`` to the end, ``first_s`` to the first token (None when none came), ``fault`` in words or empty."""
+
+    seconds: float
+    first_s: float | None
+    tokens: int
+    fault: str
+
+
+async def complete(
+    session: aiohttp.ClientSession,
+    url: str,
+    model: str,
+    prompt: Sequence[int],
+    tokens: int,
+    *,
+    on_token: Callable[[], None] = lambda: None,
+) -> Completion:
+    """Ask ``url`` (http://host:port) for ``tokens`` tokens; never raises for a server's fault. It has no deadline."""
+    body = {
+        "model": model,
+        "prompt": list(prompt),
+        "max_tokens": tokens,
+        "temperature": 0.0,
+        "ignore_eos": True,
+        "stream": True,
+    }
+    begun, first, count, fault, rest = time.monotonic(), None, 0, "", b""
+    try:
+        async with session.post(f"{url}/v1/completions", json=body) as response:
+            if response.status != 200:
+                words = (await response.text(errors="replace"))[:160].strip()
+                return Completion(time.monotonic() - begun, None, 0, f"HTTP {response.status}: {words}")
+            async for data in response.content.iter_any():
+                lines = (rest + data).split(b"\n")
+                rest = lines.pop()
+                for line in lines:
+                    if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+                        event = json.loads(line[5:])
+                        fault = fault or ("error event: " + str(event["error"])[:160] if "error" in event else "")
+                        if event.get("choices"):
+                            first = time.monotonic() - begun if first is None else first
+                            count += 1
+                            on_token()
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        fault = f"{type(error).__name__}: {error}"[:160]
+    if not fault and not count:
+        fault = "the answer held no token"
+    return Completion(time.monotonic() - begun, first, count, fault)
+
+
+def one_token(url: str, model: str, timeout_s: float) -> Completion:
+    """One token from a prompt of four, or the fault; ``no token for N s`` when none came in time."""
+
+    async def ask() -> Completion:
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+            return await asyncio.wait_for(complete(session, url, model, (65, 66, 67, 68), 1), timeout_s)
+
+    try:
+        return asyncio.run(ask())
+    except TimeoutError:
+        return Completion(timeout_s, None, 0, f"no token for {timeout_s:g} s")
+
+
+def model_name(url: str, timeout_s: float = 5.0) -> str:
+    """The first name that ``/v1/models`` lists; empty when the server does not say."""
+
+    async def ask() -> str:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s)) as session,
+            session.get(f"{url}/v1/models") as response,
+        ):
+            listing = await response.json(content_type=None)
+            return str(listing["data"][0]["id"])
+
+    try:
+        return asyncio.run(ask())
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KeyError, IndexError, TypeError):
+        return ""
