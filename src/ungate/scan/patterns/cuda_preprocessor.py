@@ -1,0 +1,144 @@
+"""A preprocessor condition that lets some architectures keep the lines below it.
+
+::
+
+    #if (defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200))
+
+    trtllm_allreduce.cuh:711  lamport_style_one_shot_all_reduce_norm_kernel  passes sm_90 sm_100 sm_103 sm_107 sm_110
+
+Kernels are compiled once an architecture, so a body under such a condition is simply empty elsewhere: it
+launches, does nothing, and reports no error. Feature and family macros, and macros that a header defines under
+an arch ``#if``, are followed to the architectures they stand for. A condition that selects the fallback (``< 800``
+with the native path under ``#else``, or an ``#error``) refuses: the architectures that get through are the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ungate.model import Form, Sense
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.source.cuda.arithmetic import evaluate
+from ungate.source.cuda.directives import Branch
+from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse
+from ungate.source.cuda.file import CudaFile
+from ungate.source.cuda.macros import at_its_time, condition_text, defined_inside
+
+__all__ = ["SAMPLES", "find", "sense_of"]
+
+_PROFILE = (50, 60, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121, 200)
+_STOPS = re.compile(
+    r"__trap\s*\(|\btrap;|static_assert\s*\(\s*(?:false|0)\b|\bassert\s*\(\s*(?:false|0)\b|CUTLASS_NOT_IMPLEMENTED"
+    r"|CUTE_INVALID_CONTROL_PATH|__builtin_trap|__builtin_unreachable|\babort\s*\(|UNREACHABLE|NOT_SUPPORTED"
+    r"|_NO_DEVICE_CODE|not\s+supported|unsupported",
+    re.IGNORECASE,
+)
+_LAST_OLD = 90
+"""A bound up to here cuts off old hardware: the fallback stands in the branch. A higher one may hold new hardware back."""
+
+
+@pattern("cuda-preprocessor", kind="preprocessor", language="cuda", rank=10)
+def find(file: CudaFile) -> Iterator[Draft]:
+    """Every ``#if``, ``#elif``, ``#ifdef`` and ``#ifndef`` that tells architectures apart."""
+    reading = file.reading
+    inside = defined_inside(reading)
+    for branch in reading.branches:
+        directive = branch.directive
+        if directive.keyword == "else":
+            continue
+        text = condition_text(branch)
+        judged = file.conditions.judge(at_its_time(text, inside.get(branch.index, frozenset())))
+        if not judged.gate:
+            continue
+        form = Form.PREPROCESSOR if directive.keyword in {"if", "elif"} else Form.MACRO_TEST
+        span = directive.span
+        if form is Form.MACRO_TEST:
+            name = re.match(r"\w+", file.text[span[0] : span[1]])
+            span = (span[0], span[0] + len(name.group())) if name else span
+        yield Draft(
+            line=directive.line,
+            end_line=directive.end_line,
+            condition=judged.tree,
+            text=text,
+            role="test" if any(name.startswith("__CUDA_ARCH") for name in judged.names) else "use",
+            form=form,
+            span=span,
+            sense=sense_of(file, branch, text),
+            symbol=file.symbol(directive.start),
+            names=judged.names,
+        )
+
+
+def sense_of(file: CudaFile, branch: Branch, text: str) -> Sense:
+    """REFUSE where the branch stops or holds the fallback, else ALLOW."""
+    reading = file.reading
+    body = file.text[branch.start : branch.end]
+    if any(branch.start <= error < branch.end for error in reading.errors) and len(body) < 2000:
+        return Sense.REFUSE
+    otherwise = reading.otherwise(branch)
+    expression = parse(text)
+    old = _holds_for_old_only(file, expression)
+    if not (old or _negative(expression)):
+        return Sense.ALLOW
+    stops = _STOPS.search(body[:4000]) is not None
+    if otherwise is None:
+        return Sense.REFUSE if stops else Sense.ALLOW
+    other = file.text[otherwise.start : otherwise.end]
+    if old is not None and old > _LAST_OLD and not stops and (len(body) > len(other) or _STOPS.search(other[:4000])):
+        return Sense.ALLOW
+    return Sense.REFUSE
+
+
+def _holds_for_old_only(file: CudaFile, expression: Expression) -> int | None:
+    """The first arch for which the condition fails after holding for all before it; None where it has another shape."""
+    values = [evaluate(expression, arch, file.conditions.macros) for arch in _PROFILE]
+    truth = [bool(value) if isinstance(value, int) else None for value in values]
+    if truth[0] is not True or None in truth or False not in truth:
+        return None
+    first = truth.index(False)
+    return _PROFILE[first] if not any(truth[first:]) else None
+
+
+def _negative(expression: Expression) -> bool:
+    """Whether the condition is a denial: ``!defined(X)``, ``!(…)``, or several of them joined."""
+    match expression:
+        case Unary(operator="!", of=Defined(name=name)):
+            return name != "__CUDA_ARCH__"
+        case Unary(operator="!"):
+            return True
+        case Binary(operator="&&" | "||", left=left, right=right):
+            return _negative(left) and _negative(right)
+        case _:
+            return False
+
+
+_NEW = (90, 100, 103, 107, 110)
+_FROM_80 = (80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121)
+
+SAMPLES = (
+    Nothing("host-device-split", "#if !defined(__CUDA_ARCH__)\nint host();\n#endif\n"),
+    Nothing("toolkit-version", "#if CUDA_VERSION >= 12080 && __CUDACC_VER_MAJOR__ >= 12\n#endif\n"),
+    Nothing("else-and-endif", "#ifdef NDEBUG\n#else // __CUDA_ARCH__ >= 900\n#endif  // __CUDA_ARCH__ >= 900\n"),
+    Nothing("comment", "/*\n#if __CUDA_ARCH__ >= 900\n#endif\n*/\n"),
+    Finds(
+        "range-over-two-lines",
+        "#if defined(__CUDA_ARCH__) /* device */ && \\\n"
+        "  (__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200)  // hopper\n#endif\n",
+        {1: _NEW},
+        {1: "defined(__CUDA_ARCH__) /* device */ && \\\n  (__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200)"},
+    ),
+    Finds(
+        "fallback-first",
+        "#if __CUDA_ARCH__ < 800\nint slow;\n#else\nint native;\n#endif\n",
+        {1: _FROM_80},
+        {1: "__CUDA_ARCH__ < 800"},
+    ),
+    Finds(
+        "macro-at-one-remove",
+        "#if __CUDA_ARCH__ >= 900\n#define BARRIER_ENABLED 1\n#endif\n#ifdef BARRIER_ENABLED\nint x;\n#endif\n",
+        {1: (90, 100, 103, 107, 110, 120, 121), 4: (90, 100, 103, 107, 110, 120, 121)},
+        {4: "BARRIER_ENABLED"},
+    ),
+)

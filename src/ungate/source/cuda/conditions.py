@@ -1,0 +1,89 @@
+"""A preprocessor condition as a condition tree: which architectures keep the lines in the device pass.
+
+Each arch is judged with the macros of its most specific target (``sm_90a`` for 90), so code for ``sm_90a`` counts
+for 90. The host pass, where ``__CUDA_ARCH__`` is not defined, is answered apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ungate.model import KNOWN_ARCHS
+from ungate.source.condition import All, Always, Condition, Either, Known, Not, Unknown, speaks
+from ungate.source.condition import Free as FreeTerm
+from ungate.source.cuda.arithmetic import Free, evaluate
+from ungate.source.cuda.expression import Binary, Defined, Expression, Name, Number, Unary, identifiers, parse
+from ungate.source.cuda.macros import ARCH, Macros, speaking
+
+__all__ = ["Conditions", "Judged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A condition in the device pass (``tree``), in the host pass (None: not decided there), and the names it reads."""
+
+    tree: Condition
+    host: bool | None
+    names: tuple[str, ...]
+
+    @property
+    def gate(self) -> bool:
+        """Whether it tells architectures apart at all."""
+        return speaks(self.tree)
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Judges conditions by text, each once."""
+
+    macros: Macros = field(default_factory=Macros)
+    _judged: dict[str, Judged] = field(default_factory=dict, repr=False)
+
+    def judge(self, text: str) -> Judged:
+        """The condition after ``#if``, already free of comments and continuations."""
+        found = self._judged.get(text)
+        if found is None:
+            found = self._judged[text] = self._judge(text)
+        return found
+
+    def _judge(self, text: str) -> Judged:
+        expression = parse(text)
+        told = speaking(expression)
+        if not any(self.macros.concerns(name) for name in told):
+            return Judged(FreeTerm(text), self._host(expression), ())
+        names = tuple(sorted(name for name in identifiers(expression) if self.macros.concerns(name)))
+        return Judged(self._tree(expression, text), self._host(expression), names)
+
+    def _host(self, expression: Expression) -> bool | None:
+        value = evaluate(expression, 0, self.macros)
+        return bool(value) if isinstance(value, int) else None
+
+    def _tree(self, expression: Expression, text: str) -> Condition:
+        match expression:
+            case Binary(operator="&&", left=left, right=right):
+                return All((self._tree(left, text), self._tree(right, text)))
+            case Binary(operator="||", left=left, right=right):
+                return Either((self._tree(left, text), self._tree(right, text)))
+            case Unary(operator="!", of=inner):
+                return Not(self._tree(inner, text))
+            case Number(value=value):
+                return Always(bool(value))
+            case Defined(name=name) | Name(name=name) if name == ARCH:
+                return Always(True)
+            case _:
+                return self._leaf(expression, text)
+
+    def _leaf(self, expression: Expression, text: str) -> Condition:
+        read = identifiers(expression)
+        about = any(self.macros.concerns(name) for name in read)
+        values = {arch: evaluate(expression, arch, self.macros) for arch in KNOWN_ARCHS}
+        if not about:
+            value = values[KNOWN_ARCHS[0]]
+            return Always(bool(value)) if isinstance(value, int) else FreeTerm(text)
+        yes = frozenset(arch for arch, value in values.items() if isinstance(value, int) and value)
+        unknown = frozenset(arch for arch, value in values.items() if value is None or isinstance(value, Free))
+        if not unknown:
+            return Known(yes, text)
+        if unknown == frozenset(KNOWN_ARCHS):
+            return Unknown(text)
+        return Either((Known(yes, text), All((Known(unknown, text), Unknown(text)))))

@@ -1,0 +1,109 @@
+"""C, C++ and CUDA for the scan: which files matter, the macros that cross files, and the file for the patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ungate.source.cuda import targets
+from ungate.source.cuda.conditions import Conditions
+from ungate.source.cuda.directives import read
+from ungate.source.cuda.file import CudaFile
+from ungate.source.cuda.hostwords import MENTIONS
+from ungate.source.cuda.macros import ARCH, Definition, Macros, gather, settle
+
+__all__ = ["READER", "CudaReader"]
+
+_ENDINGS = (
+    ".cu .cuh .h .hh .hpp .hxx .cpp .cc .cxx .c .inc .inl .cu.in .cuh.in .h.in .jinja .jinja2 .cmake CMakeLists.txt"
+)
+SUFFIXES = frozenset(_ENDINGS.split())
+"""What a file's name ends in."""
+
+_DIRECTIVES = re.compile(rb"\n[ \t]*#[ \t]*(if|el|en|define)([a-z]*)[ \t(!]*([^\n]*)")
+_HINT = re.compile(rb"ARCH|SM_?[0-9]|ENABLE|ACTIV|SUPPORT|HAS_|USE_|FEAT|AVAIL")
+_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]+")
+
+
+@dataclass(slots=True)
+class _Index:
+    """The macros over all files; conditions are judged once a process."""
+
+    definitions: dict[str, tuple[Definition, ...]]
+    _conditions: Conditions | None = field(default=None, repr=False)
+    _names: frozenset[bytes] | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, tuple[Definition, ...]]:
+        return self.definitions
+
+    def __setstate__(self, state: dict[str, tuple[Definition, ...]]) -> None:
+        self.definitions, self._conditions, self._names = state, None, None
+
+    @property
+    def conditions(self) -> Conditions:
+        if self._conditions is None:
+            self._conditions = Conditions(Macros(self.definitions))
+        return self._conditions
+
+    @property
+    def names(self) -> frozenset[bytes]:
+        if self._names is None:
+            everything = {*self.definitions, *targets.names(), ARCH}
+            self._names = frozenset(name.encode("latin-1") for name in everything)
+        return self._names
+
+
+def _defines_under_hint(data: bytes) -> bool:
+    """Whether a ``#define`` stands under a condition that may be about the architecture."""
+    hinted: list[bool] = []
+    for word, rest, argument in _DIRECTIVES.findall(data):
+        if word == b"if":
+            hinted.append(bool(_HINT.search(argument)) and not (rest == b"ndef" and not hinted))
+        elif word == b"el" and hinted:
+            hinted[-1] = hinted[-1] or bool(_HINT.search(argument))
+        elif word == b"en" and hinted:
+            hinted.pop()
+        elif word == b"define" and (b"__CUDA_ARCH" in argument or b"CUDA_ARCH_" in argument or any(hinted)):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class CudaReader:
+    """The :class:`~ungate.source.reader.Reader` of C, C++ and CUDA."""
+
+    suffixes: frozenset[str] = SUFFIXES
+
+    def concerns(self, data: bytes) -> bool:
+        """Whether the file holds a conditional directive or a word that host tests and build lists use."""
+        return b"__CUDA_ARCH" in data or b"#if" in data or b"# if" in data or MENTIONS.search(data) is not None
+
+    def gather(self, file: str, data: bytes) -> tuple[Definition, ...] | None:
+        """The macros that the file defines under a condition; None where there are none."""
+        if not _defines_under_hint(data):
+            return None
+        return gather(read(data.decode("latin-1"))) or None
+
+    def settle(self, facts: Iterable[tuple[str, Any]]) -> _Index:
+        """The macros that depend on the architecture, over all files."""
+        return _Index(settle(found for _, found in facts if found))
+
+    def read(self, file: str, data: bytes, index: _Index) -> CudaFile | None:
+        """The file for the patterns, or None where no condition reads an arch macro and no host word occurs."""
+        if not _tests(data, index.names) and MENTIONS.search(data) is None:
+            return None
+        return CudaFile(file, data.decode("latin-1"), index.conditions)
+
+
+def _tests(data: bytes, names: frozenset[bytes]) -> bool:
+    if b"__CUDA_ARCH" in data:
+        return True
+    return any(
+        word in (b"if", b"el") and not names.isdisjoint(_WORD.findall(argument))
+        for word, _, argument in _DIRECTIVES.findall(data)
+    )
+
+
+READER = CudaReader()
