@@ -1,0 +1,87 @@
+"""The fields of a recipe file, checked at the border; inside, a recipe is ``ungate.model.Recipe``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from ungate.model import Cell, Recipe
+
+__all__ = ["problems", "recipe"]
+
+_Word = Annotated[str, StringConstraints(min_length=1)]
+_Symbol = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
+_Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+_WORDS = {
+    "extra_forbidden": "is not a field of a recipe",
+    "missing": "is missing",
+    "string_pattern_mismatch": "has not the form {pattern}",
+    "too_short": "must not be empty",
+}
+
+
+class _Cell(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    concurrency: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    output_tokens: int = Field(ge=1)
+
+
+class _Recipe(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: _Slug
+    summary: _Word
+    packages: list[_Word] = Field(min_length=1)
+    entries: list[_Symbol] = Field(min_length=1)
+    flag: str = Field("", pattern=r"^(--[\w.-]+)?$")
+    attribute: str = Field("", pattern=r"^\w*$")
+    engine: str = ""
+    arguments: list[str] = []
+    environment: dict[str, str] = {}
+    proof: dict[str, str] = {}
+    build: list[str] = []
+    needs_peer_access: bool = False
+    instead: str = ""
+    cells: list[_Cell] = []
+    metric: _Word = "output_tokens_per_second"
+
+
+def problems(table: dict[str, object]) -> list[str]:
+    """Every error of a recipe's table, each as ``field: what is wrong``; empty where there is none."""
+    try:
+        _Recipe.model_validate(table)
+    except ValidationError as error:
+        return [_told(detail) for detail in error.errors()]
+    return []
+
+
+def _told(detail: Any) -> str:
+    where = ".".join(str(part) for part in detail["loc"])
+    words = _WORDS.get(detail["type"], "")
+    what = words.format(**detail.get("ctx", {})) if words else detail["msg"][:1].lower() + detail["msg"][1:]
+    return f"{where} {what}" if words else f"{where}: {what}"
+
+
+def recipe(table: dict[str, object]) -> Recipe:
+    """The record of a table without errors."""
+    read = _Recipe.model_validate(table)
+    return Recipe(
+        name=read.name,
+        summary=read.summary,
+        packages=tuple(read.packages),
+        entries=tuple(read.entries),
+        flag=read.flag,
+        attribute=read.attribute,
+        engine=read.engine,
+        arguments=tuple(read.arguments),
+        environment=read.environment,
+        proof=read.proof,
+        build=tuple(read.build),
+        needs_peer_access=read.needs_peer_access,
+        instead=read.instead,
+        cells=tuple(Cell(cell.concurrency, cell.prompt_tokens, cell.output_tokens) for cell in read.cells),
+        metric=read.metric,
+    )

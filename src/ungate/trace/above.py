@@ -1,0 +1,163 @@
+"""From the server's flag down to the library's entry, as hops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ungate.model import Gate, Hop, Reached, Recipe
+from ungate.trace.conditions import guard_lines, tests_before, tests_returned
+from ungate.trace.flags import Flag, Setting, flag_of, settings
+from ungate.trace.gates import Gates, marked
+from ungate.trace.graph import Graph
+from ungate.trace.module import Scope
+from ungate.trace.names import Thing
+from ungate.trace.route import Route
+
+__all__ = ["call_hop", "flag_hops", "route_hops"]
+
+_NOT_DECIDING = frozenset({"mechanism", "source"})
+_MOST_SETTINGS = 8
+
+
+def flag_hops(graph: Graph, gates: Gates, recipe: Recipe) -> tuple[Hop, ...]:
+    """The flag and every statement that gives its attribute a value by default."""
+    if not recipe.flag and not recipe.attribute:
+        return ()
+    flag = flag_of(graph, recipe.flag, recipe.attribute)
+    attribute = recipe.attribute or (flag.attribute if flag else "")
+    return (_flag_hop(recipe, flag), *list(_default_hops(graph, gates, attribute, recipe.flag))[:_MOST_SETTINGS])
+
+
+def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:
+    if flag is None:
+        name = recipe.flag or recipe.attribute
+        return Hop("flag", "", 0, name, None, note=f"no declaration of {name} was found in these packages")
+    if flag.name and flag.name != flag.attribute:
+        return Hop("flag", flag.file, flag.line, flag.name, True, note=f"stored as {flag.attribute}")
+    return Hop("flag", flag.file, flag.line, flag.symbol, True, note="a field of the configuration")
+
+
+def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str) -> Iterator[Hop]:
+    for setting in settings(graph, attribute):
+        found = gates.within(setting.scope.module.file, [(setting.first, setting.last)]) if setting.test else ()
+        tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.first, setting.last)
+        role = "default" if setting.turns == "on" and setting.unset else ""
+        yield Hop(
+            "default",
+            setting.scope.module.file,
+            setting.first or setting.line,
+            setting.scope.name,
+            True,
+            marked(found, Reached.YES, role),
+            _default_note(setting, flag or attribute),
+            _told(setting.scope, tests),
+        )
+
+
+def _default_note(setting: Setting, flag: str) -> str:
+    if setting.turns == "on" and setting.unset:
+        return f"turns it on by default where this holds; {flag} given explicitly bypasses this condition"
+    if setting.turns == "on":
+        return "turns it on"
+    if setting.turns == "off":
+        return f"turns it off where this holds, also when {flag} was given"
+    return f"sets it to {setting.turns}"
+
+
+def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
+    """One hop a function from the attribute's reader to the function that calls the entry."""
+    hops: list[Hop] = []
+    head = route.influence
+    if head is not None and head.through is not None:
+        scope = head.reader
+        found = gates.between(scope.module.file, scope.first, scope.last)
+        tests = _not_gates(tests_returned(graph.names, scope), found)
+        tests = tuple((line, text) for line, text in tests if line != head.line)
+        hops.append(
+            Hop(
+                "call",
+                scope.module.file,
+                head.line,
+                scope.name,
+                True,
+                (*_flags_read(graph, gates, scope, found), *marked(found, Reached.YES)),
+                f"reads the attribute; asked by {head.through.scope.name} in line {head.through.line}",
+                _told(scope, tests),
+            )
+        )
+    hops.extend(call_hop(graph, gates, site.scope, site.line, site.verified, site.how) for site in route.sites)
+    return tuple(hops)
+
+
+def call_hop(graph: Graph, gates: Gates, scope: Scope, line: int, verified: bool | None, how: str = "call") -> Hop:
+    """One function on the way: it refers to the next one in ``line``; its gates are those that decide whether
+    that line is come to."""
+    file = scope.module.file
+    ranges = [(scope.first, scope.body), *guard_lines(scope, line), (line, line)]
+    found = gates.within(file, ranges)
+    tests = _not_gates(tests_before(graph.names, scope, line), found)
+    kind = "import" if how == "import" else "call"
+    notes = {"method": "by a method's name", "operator": "through a registered operator", "reference": "by reference"}
+    note = notes.get(how, "")
+    if verified is None:
+        note = f"not verified: {note or 'the name could not be resolved'}"
+    asked = _asked(graph, gates, scope, ranges)
+    own = (*_flags_read(graph, gates, scope, found, ranges), *marked(found, Reached.YES))
+    return Hop(kind, file, line, scope.name or "<module>", verified, (*own, *asked), note, _told(scope, tests))
+
+
+def _flags_read(
+    graph: Graph,
+    gates: Gates,
+    scope: Scope,
+    own: tuple[Gate, ...],
+    ranges: list[tuple[int, int]] | None = None,
+) -> tuple[Gate, ...]:
+    """Module-level flags that a function's conditions read: where their answers are computed. A flag that is read
+    by a gate of the function itself is left out, because that gate decides here and the flag serves others too."""
+    found: list[Gate] = []
+    named = {name for gate in own for name in gate.names}
+    for use in scope.uses:
+        if (
+            "." in use.text
+            or use.text in named
+            or not (ranges is None or any(first <= use.line <= last for first, last in ranges))
+        ):
+            continue
+        values = scope.module.top.values.get(use.text, ())
+        lines = [(value.lineno, value.end_lineno or value.lineno) for value in values]
+        if lines and use.text not in scope.values:
+            found.extend(gates.within(scope.module.file, lines))
+    return marked(dict.fromkeys(found), Reached.YES, "define")
+
+
+def _asked(graph: Graph, gates: Gates, scope: Scope, ranges: list[tuple[int, int]]) -> tuple[Gate, ...]:
+    """Gates inside the functions that the conditions on the way call (not the named predicates themselves)."""
+    found: list[Gate] = []
+    for use in scope.uses:
+        if not (use.test and use.call and any(first <= use.line <= last for first, last in ranges)):
+            continue
+        thing = graph.names.use(use, scope)
+        asked = graph.scope(Thing("function", thing.module, thing.name)) if thing is not None else None
+        if asked is None or asked is scope or asked.kind != "function":
+            continue
+        inside = gates.between(asked.module.file, asked.first, asked.last)
+        found.extend(gate for gate in inside if gate.role not in _NOT_DECIDING and gate.role != "define")
+    return marked(dict.fromkeys(found), Reached.YES)
+
+
+def _not_gates(
+    tests: tuple[tuple[int, str], ...], gates: tuple[Gate, ...], first: int = 0, last: int = 0
+) -> tuple[tuple[int, str], ...]:
+    """The tests that are no architecture gates themselves; with ``first``, only those of that condition."""
+    lines = {line for gate in gates for line in range(gate.line, gate.end_line + 1)}
+    return tuple(
+        (line, text)
+        for line, text in tests
+        if (not first or first <= line <= last)
+        and not (line in lines and any(name in text for gate in gates for name in gate.names))
+    )
+
+
+def _told(scope: Scope, tests: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
+    return tuple(f"{scope.module.file}:{line} {text}" for line, text in tests)

@@ -1,0 +1,132 @@
+"""One feature, traced: the hops from the server's flag to the kernel, each found in the code or marked unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ungate.errors import Refusal
+from ungate.model import Chain, Hop, Reached, Recipe, ScanResult, Target
+from ungate.trace import above
+from ungate.trace.below import Called, below
+from ungate.trace.corpus import Corpus
+from ungate.trace.gates import Gates, marked
+from ungate.trace.graph import Graph
+from ungate.trace.jit import Build, Descent, build_of, builds, descend
+from ungate.trace.names import Thing
+from ungate.trace.reach import Translations
+from ungate.trace.route import Route, influence, upward
+from ungate.trace.unused import mentioned
+
+if TYPE_CHECKING:
+    from ungate.host.packages import Package
+
+__all__ = ["Trace", "chain"]
+
+_MOST_BUILDS = 6  # ways below one entry that are shown; more are counted in a note
+
+
+class Trace:
+    """The packages under trace, read once and asked several times."""
+
+    def __init__(self, packages: Sequence[Package], scan_result: ScanResult, target: Target) -> None:
+        self.corpus = Corpus(packages)
+        self.graph = Graph(self.corpus, builds)
+        self.translations = Translations(self.corpus)
+        self.gates = Gates(scan_result.gates)
+        self.target = target
+
+    def entry(self, symbol: str) -> Thing | None:
+        """The function that ``package.module:name`` names, followed through re-exports."""
+        module, _, name = symbol.partition(":")
+        thing: Thing | None = Thing("module", module)
+        for part in name.split("."):
+            thing = self.graph.names.attribute(thing, part) if thing else None
+        return thing if thing is not None and self.graph.scope(thing) is not None else None
+
+    def chain(self, recipe: Recipe) -> Chain:
+        """The chain of a recipe. Refusal where none of its entries is in the packages."""
+        entries = [(symbol, self.entry(symbol)) for symbol in recipe.entries]
+        known = [thing for _, thing in entries if thing is not None]
+        if not known:
+            _refuse(recipe, self.corpus)
+        reached = influence(self.graph, recipe.attribute) if recipe.attribute else {}
+        routes = [(thing, upward(self.graph, thing, reached.get)) for thing in known]
+        entry, route = next(((thing, way) for thing, way in routes if way is not None), (known[0], None))
+        hops = list(above.flag_hops(self.graph, self.gates, recipe))
+        if route is not None:
+            hops.extend(above.route_hops(self.graph, self.gates, route))
+        elif recipe.attribute or recipe.flag:
+            what = recipe.attribute or recipe.flag
+            hops.append(Hop("call", "", 0, str(entry), None, note=f"no call path from {what} to {entry} was found"))
+        down, apart, notes = self.down(entry, route)
+        missing = tuple(f"{symbol} is not in these packages." for symbol, thing in entries if thing is None)
+        return Chain(recipe.name, self.target, (*hops, *down), apart, (*notes, *missing, *self._unread()))
+
+    def down(self, entry: Thing, route: Route | None) -> tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[str, ...]]:
+        """(hops on the path, hops apart, notes) from an entry to the kernels."""
+        descents = _ranked(descend(self.graph, entry), entry.name.rpartition(".")[2])
+        if not descents:
+            scope = self.graph.scope(entry)
+            hop = above.call_hop(self.graph, self.gates, scope, scope.body, True) if scope else None
+            lost = Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found")
+            return (*((hop,) if hop else ()), lost), (), ()
+        also = [found for site in (route.sites if route else ()) for found in descend(self.graph, site.caller)]
+        hops: list[Hop] = []
+        apart: list[Hop] = []
+        shown: set[tuple[str, str]] = set()
+        for descent in descents:
+            key = (descent.build.module.name, descent.build.name)
+            if key in shown or len(shown) >= _MOST_BUILDS:
+                continue
+            shown.add(key)
+            for scope, use in descent.steps:
+                hop = above.call_hop(self.graph, self.gates, scope, use.line, True)
+                if not any((hop.file, hop.line) == (other.file, other.line) for other in hops):
+                    hops.append(hop)
+            build = build_of(self.graph.names, descent.build)
+            hops.append(self._build_hop(build))
+            called = self._called(build, [*descents, *also])
+            path, beside = below(self.translations, build, descent.export, called, self.gates)
+            files = {hop.file for hop in (*hops, *apart)}
+            hops.extend(hop for hop in path if hop.file not in files)
+            apart.extend(hop for hop in beside if hop.file not in files)
+        more = len({(d.build.module.name, d.build.name) for d in descents}) - len(shown)
+        notes = (f"{more} further modules can be built below {entry}; they are not shown.",) if more else ()
+        return tuple(hops), tuple(apart), notes
+
+    def _build_hop(self, build: Build) -> Hop:
+        scope = build.scope
+        found = self.gates.between(scope.module.file, scope.first, scope.last)
+        note = f"builds the module {build.name}" if build.name else "builds a module whose name is computed"
+        return Hop("jit-module", scope.module.file, scope.body, scope.name, True, marked(found, Reached.YES), note)
+
+    def _called(self, build: Build, descents: Sequence[Descent]) -> Called:
+        key = (build.scope.module.name, build.scope.name)
+        path = [d.export for d in descents if d.export and (d.build.module.name, d.build.name) == key]
+        library = self.corpus.owner[build.scope.module.file]
+        engines = [package.name for package in self.corpus.packages if package is not library]
+        module = self.translations.translation([source.file for source in build.sources if source.verified])
+        others = [name for name in module.exports if name not in path]
+        return Called(path, [name for name in others if mentioned(self.graph, build.scope, name, engines)])
+
+    def _unread(self) -> tuple[str, ...]:
+        return tuple(f"{unread.file}: {unread.reason}." for unread in self.corpus.unread)
+
+
+def chain(recipe: Recipe, packages: Sequence[Package], scan_result: ScanResult, target: Target) -> Chain:
+    """Trace a recipe over packages, with the gates of ``scan_result`` attached to the hops they decide."""
+    return Trace(packages, scan_result, target).chain(recipe)
+
+
+def _ranked(descents: Sequence[Descent], name: str) -> list[Descent]:
+    """The build whose export bears the entry's name first, then the nearest."""
+    return sorted(descents, key=lambda d: (d.export != name, len(d.steps)))
+
+
+def _refuse(recipe: Recipe, corpus: Corpus) -> None:
+    where = ", ".join(f"{package.name} {package.version}".strip() for package in corpus.packages) or "no package"
+    raise Refusal(
+        f"The recipe {recipe.name} names {', '.join(recipe.entries) or 'no entry'}, and none of them is in {where}.",
+        "Check the versions, or name another entry in a recipe of your own: ungate why SYMBOL --site DIR",
+    )

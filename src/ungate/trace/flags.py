@@ -1,0 +1,165 @@
+"""The server's side of a feature: the flag, the attribute it is stored under, who reads it and who sets it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ungate.trace.graph import Graph
+from ungate.trace.module import Scope, dotted
+
+__all__ = ["Flag", "Setting", "declared", "flag_of", "readers", "settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A server argument, or a configuration field where there is no argument of its own (``name`` is empty then)."""
+
+    name: str
+    attribute: str
+    file: str
+    line: int
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A statement that gives the attribute a value, with the condition it stands under.
+
+    ``turns`` is on, off, or the value's text; ``first`` to ``last`` are the lines of the condition (0, 0 where
+    there is none); ``unset`` tells that the condition holds only while the attribute is not set.
+    """
+
+    scope: Scope
+    line: int
+    turns: str
+    first: int
+    last: int
+    test: ast.expr | None
+    unset: bool
+
+
+def flag_of(graph: Graph, flag: str, attribute: str) -> Flag | None:
+    """The declaration of a flag: an ``add_argument`` call or any call or annotation that names it, else the
+    class-level field of that attribute."""
+    for quote in ('"', "'"):
+        if not flag:
+            break
+        for file, offset in graph.corpus.places(f"{quote}{flag}{quote}", whole=False):
+            module = graph.names.file(file)
+            if module is None:
+                continue
+            line = graph.corpus.line(file, offset)
+            scope = module.at(line)
+            call = _call_at(scope.node, line)
+            if call is None:
+                continue
+            return Flag(flag, _destination(call, flag) or attribute, file, line, scope.name)
+    return declared(graph, attribute)
+
+
+def declared(graph: Graph, attribute: str) -> Flag | None:
+    """The class-level field that declares an attribute."""
+    if not attribute:
+        return None
+    for file, offset in graph.corpus.places(f"{attribute}: "):
+        module = graph.names.file(file)
+        line = graph.corpus.line(file, offset)
+        scope = module.at(line) if module else None
+        if scope is not None and scope.kind == "class" and attribute in scope.values:
+            flag = "--" + attribute.replace("_", "-")
+            holds = any(True for _ in graph.corpus.places(flag, whole=False))
+            return Flag(flag if holds else "", attribute, file, line, f"{scope.name}.{attribute}")
+    return None
+
+
+def readers(graph: Graph, attribute: str) -> Iterator[tuple[Scope, int]]:
+    """(function, line) of each read of the attribute outside the class that declares it."""
+    for file in graph.corpus.holding(attribute):
+        module = graph.names.file(file)
+        for scope in module.top.within() if module else ():
+            owner = scope.owner("class")
+            if scope.kind != "function" or (owner is not None and attribute in owner.values):
+                continue
+            for use in scope.uses:
+                if use.last == attribute and "." in use.text and not use.stored:
+                    yield scope, use.line
+                    break
+
+
+def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
+    """Each assignment to the attribute after its declaration."""
+    for file in graph.corpus.holding(attribute):
+        module = graph.names.file(file)
+        for scope in module.top.within() if module else ():
+            if scope.kind != "function":
+                continue
+            lines = {use.line for use in scope.uses if use.stored and use.last == attribute and "." in use.text}
+            for node, conditions in _assignments(scope.node, lines):
+                test = conditions[-1] if conditions else None
+                yield Setting(
+                    scope,
+                    node.lineno,
+                    _turns(node.value),
+                    test.lineno if test is not None else 0,
+                    (test.end_lineno or test.lineno) if test is not None else 0,
+                    test,
+                    any(_asks_unset(condition, attribute) for condition in conditions),
+                )
+
+
+def _assignments(node: ast.AST, lines: set[int]) -> Iterator[tuple[ast.Assign, tuple[ast.expr, ...]]]:
+    pending: list[tuple[ast.AST, tuple[ast.expr, ...]]] = [(node, ())] if lines else []
+    while pending:
+        at, conditions = pending.pop()
+        if isinstance(at, ast.Assign) and at.lineno in lines:
+            yield at, conditions
+        if isinstance(at, ast.If):
+            pending.extend((child, (*conditions, at.test)) for child in at.body)
+            pending.extend((child, conditions) for child in at.orelse)
+        else:
+            pending.extend((child, conditions) for child in ast.iter_child_nodes(at) if not isinstance(child, ast.expr))
+
+
+def _turns(value: ast.expr) -> str:
+    if isinstance(value, ast.Constant) and value.value is True:
+        return "on"
+    if isinstance(value, ast.Constant) and value.value in (False, None):
+        return "off"
+    return ast.unparse(value)
+
+
+def _asks_unset(test: ast.expr, attribute: str) -> bool:
+    """Whether ``not x.attribute`` or ``x.attribute is None`` is a conjunct of the condition."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    for part in parts:
+        match part:
+            case ast.UnaryOp(op=ast.Not(), operand=operand) if dotted(operand).endswith("." + attribute):
+                return True
+            case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+                if dotted(left).endswith("." + attribute):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _call_at(node: ast.AST, line: int) -> ast.Call | None:
+    """The innermost call that spans the line and has a string argument starting with two dashes."""
+    found: ast.Call | None = None
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call) and child.lineno <= line <= (child.end_lineno or child.lineno):
+            values = [*child.args, *(keyword.value for keyword in child.keywords)]
+            if any(
+                isinstance(v, ast.Constant) and isinstance(v.value, str) and v.value.startswith("-") for v in values
+            ):
+                found = child
+    return found
+
+
+def _destination(call: ast.Call, flag: str) -> str:
+    for keyword in call.keywords:
+        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return flag.lstrip("-").replace("-", "_") if dotted(call.func).endswith("add_argument") else ""

@@ -1,0 +1,106 @@
+"""Who refers to whom: callers of a function over all packages, and what a function refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ungate.trace.corpus import Corpus
+from ungate.trace.module import Scope, Use
+from ungate.trace.names import Names, Thing
+from ungate.trace.ops import Operators
+
+__all__ = ["Graph", "Site"]
+
+_COMMON = frozenset({"__init__", "__call__", "forward", "run", "apply", "call", "get", "load", "build", "plan", "main"})
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A reference from ``scope`` (a function, class or module body) at ``line`` to ``target``.
+
+    ``verified`` is True where the name resolves to the target, None where only the name agrees.
+    ``how`` is one of call, reference, method, operator.
+    """
+
+    scope: Scope
+    line: int
+    target: Thing
+    verified: bool | None
+    how: str
+    use: Use
+
+    @property
+    def caller(self) -> Thing:
+        return Thing("class" if self.scope.kind == "class" else "function", self.scope.module.name, self.scope.name)
+
+
+class Graph:
+    """Edges between functions, resolved when asked for."""
+
+    def __init__(self, corpus: Corpus, builds: Callable[[Corpus, Scope], bool]) -> None:
+        self.corpus = corpus
+        self.names = Names(corpus, builds)
+        self.operators = Operators(corpus, self.names)
+        self._callers: dict[Thing, tuple[Site, ...]] = {}
+        self._definers: dict[str, int] = {}
+
+    def scope(self, thing: Thing) -> Scope | None:
+        return self.names.scope(thing)
+
+    def callers(self, thing: Thing) -> tuple[Site, ...]:
+        """Every reference to a function or class, verified ones first."""
+        if thing not in self._callers:
+            sites = [*self._named(thing), *self._through_operator(thing)]
+            self._callers[thing] = tuple(sorted(sites, key=lambda site: (site.verified is None, site.how != "call")))
+        return self._callers[thing]
+
+    def _named(self, thing: Thing) -> Iterator[Site]:
+        bare = thing.name.rpartition(".")[2]
+        scope = self.scope(thing)
+        is_method = scope is not None and scope.parent is not None and scope.parent.kind == "class"
+        for file in self.corpus.holding(bare):
+            module = self.names.file(file)
+            if module is None:
+                continue
+            for inside in module.top.within():
+                for use in inside.uses:
+                    if use.stored or use.last != bare:
+                        continue
+                    found = self.names.use(use, inside)
+                    if self.same(found, thing):
+                        if inside.name != thing.name or inside.module.name != thing.module:
+                            yield Site(inside, use.line, thing, True, "call" if use.call else "reference", use)
+                    elif found is None and is_method and "." in use.text:
+                        unique = self.definitions(bare) == 1 and bare not in _COMMON
+                        yield Site(inside, use.line, thing, True if unique else None, "method", use)
+
+    def same(self, found: Thing | None, thing: Thing) -> bool:
+        """Whether two things are the same definition, an instance or a result counting as its origin."""
+        return found is not None and found.module == thing.module and found.name == thing.name and not found.trail
+
+    def definitions(self, name: str) -> int:
+        """How many ``def name`` stand in the packages."""
+        if name not in self._definers:
+            self._definers[name] = sum(1 for _ in self.corpus.places(f"def {name}"))
+        return self._definers[name]
+
+    def _through_operator(self, thing: Thing) -> Iterator[Site]:
+        for name in self.operators.names_of(thing):
+            for file in self.corpus.holding(name):
+                module = self.names.file(file)
+                for inside in module.top.within() if module else ():
+                    for use in inside.uses:
+                        parts = use.text.split(".")
+                        if parts[:2] == ["torch", "ops"] and name in parts:
+                            yield Site(inside, use.line, thing, True, "operator", use)
+
+    def callees(self, scope: Scope) -> Iterator[tuple[Use, Thing]]:
+        """What a function itself refers to, each with what it stands for. A function that only hands out its
+        inner functions does not thereby call them."""
+        for use in scope.uses:
+            if use.stored or (not use.call and use.text in scope.children):
+                continue
+            found = self.operators.target(use) or self.names.use(use, scope)
+            if found is not None and found.kind in ("function", "class", "instance", "result", "native"):
+                yield use, found

@@ -1,0 +1,155 @@
+"""Modules that are compiled when first used: the function that names their sources, and the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ungate.trace.corpus import Corpus
+from ungate.trace.graph import Graph
+from ungate.trace.module import Scope, Use, dotted
+from ungate.trace.names import Names, Thing
+
+__all__ = ["Build", "Descent", "Source", "build_of", "builds", "descend"]
+
+_SOURCE = re.compile(rb"""[\w}]\.(?:cu|cuh|cpp|cc|cxx|jinja)["']""")
+_COMPILES = re.compile(rb"\b\w*(?:jit|load|compile|build)\w*\s*\(", re.IGNORECASE)
+_MOST = 300  # functions looked at below one entry
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source named by a build. ``file`` is a native file of the corpus, or the text as written where no one
+    file answers to it (generated or computed; ``verified`` is None then)."""
+
+    file: str
+    line: int
+    verified: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A function that compiles a module: ``name`` is the module's name where it is written out."""
+
+    scope: Scope
+    line: int
+    name: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """A way down from an entry to a build: ``steps`` are (function, the reference in it that leads on);
+    ``export`` is what is called on the loaded module, empty where the code does not show it."""
+
+    steps: tuple[tuple[Scope, Use], ...]
+    build: Scope
+    export: str
+
+
+def builds(corpus: Corpus, scope: Scope) -> bool:
+    """Whether a function names sources and compiles them: told from its text, without evaluation."""
+    if scope.kind != "function":
+        return False
+    lines = corpus.text(scope.module.file).split(b"\n")[scope.body - 1 : scope.last]
+    text = b"\n".join(lines[1:])
+    return bool(_SOURCE.search(text) and _COMPILES.search(text))
+
+
+def build_of(names: Names, scope: Scope) -> Build:
+    """The sources a building function names, each resolved to a file where exactly one answers."""
+    sources: dict[str, Source] = {}
+    for parts, line in _paths(names, scope.node, scope):
+        found: tuple[str, ...] = ()
+        for start in range(len(parts)):
+            found = names.corpus.natives("/".join(parts[start:]))
+            if found:
+                break
+        own = [file for file in found if names.corpus.owner[file] is names.corpus.owner[scope.module.file]]
+        if len(own) == 1:
+            sources.setdefault(own[0], Source(own[0], line, True))
+        else:
+            text = "/".join(parts)
+            sources.setdefault(text, Source(text, line, None))
+    line, name = scope.body, ""
+    for call in (node for node in ast.walk(scope.node) if isinstance(node, ast.Call)):
+        last = dotted(call.func).rpartition(".")[2]
+        if re.search("jit|load|compile|build", last, re.IGNORECASE):
+            line = call.lineno
+            name = next((a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)), name)
+    return Build(scope, line, name, tuple(sources.values()))
+
+
+def _paths(names: Names, node: ast.AST, scope: Scope) -> Iterator[tuple[list[str], int]]:
+    """Each path expression below a node that ends in a source suffix, as its known trailing parts."""
+    pending = [node]
+    while pending:
+        at = pending.pop(0)
+        if isinstance(at, ast.BinOp | ast.Constant | ast.Call):
+            parts = _parts(names, at, scope)
+            if parts and re.search(r"[\w}]\.(?:cu|cuh|cpp|cc|cxx|jinja)$", parts[-1]):
+                yield parts, at.lineno
+                continue
+        pending[:0] = list(ast.iter_child_nodes(at))
+
+
+def _parts(names: Names, node: ast.expr, scope: Scope, depth: int = 0) -> list[str]:
+    """The trailing path components that are written out; what stands before an unknown part is dropped."""
+    if depth > 8:
+        return []
+    match node:
+        case ast.Constant(value=str(text)):
+            return [part for part in text.split("/") if part and part != "."]
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            tail = _parts(names, right, scope, depth + 1)
+            return [*_parts(names, left, scope, depth + 1), *tail] if tail else []
+        case ast.Call(func=func, args=arguments) if dotted(func).rpartition(".")[2] in (
+            "Path",
+            "str",
+            "join",
+            "fspath",
+        ):
+            parts: list[str] = []
+            for argument in arguments:
+                found = _parts(names, argument, scope, depth + 1)
+                parts = [*parts, *found] if found else []
+            return parts
+        case ast.Name() | ast.Attribute():
+            thing = names.text(dotted(node), scope)
+            if thing is not None and thing.kind == "value":
+                module = names.module(thing.module)
+                values = module.top.values.get(thing.name, []) if module else []
+                if len(values) == 1 and module is not None:
+                    return _parts(names, values[0], module.top, depth + 1)
+            return []
+        case _:
+            return []
+
+
+def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
+    """Every build below an entry with the shortest way to it, nearest first; one for each export called."""
+    found: dict[tuple[str, str, str], Descent] = {}
+    pending: deque[tuple[Thing, tuple[tuple[Scope, Use], ...]]] = deque([(entry, ())])
+    seen: set[Thing] = set()
+    while pending and len(seen) < _MOST:
+        thing, steps = pending.popleft()
+        scope = graph.scope(thing)
+        if scope is None or thing in seen:
+            continue
+        seen.add(thing)
+        if scope.kind == "class":
+            scope = scope.children.get("__init__", scope)
+        for use, target in graph.callees(scope):
+            step = (*steps, (scope, use))
+            if target.kind == "native":
+                build = graph.scope(target)
+                if build is not None:
+                    key = (target.module, target.name, ".".join(target.trail))
+                    found.setdefault(key, Descent(step, build, target.trail[0] if target.trail else ""))
+            elif target.kind != "instance":
+                pending.append((Thing("function", target.module, target.name), step))
+    shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}
+    return tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)
