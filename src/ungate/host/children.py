@@ -204,7 +204,8 @@ class Child:
             while time.monotonic() < end and any(map(_alive, members)):
                 self._process.poll()
                 time.sleep(0.02)
-        self._seen |= _kill(self._members)
+        if members:
+            self._seen |= _kill(self._members)
         code = self._process.wait(_AFTER_KILL_S)
         _LEADERS.discard(self.pid)
         _bury(self._seen)

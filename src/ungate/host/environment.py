@@ -36,7 +36,10 @@ def resolve(site: Path | None, python: Path | None) -> Environment:
         return Environment((_checked_site(site),), interpreter)
     if interpreter is not None:
         return Environment(_ask(interpreter), interpreter)
-    return Environment(_folders(sys.path), Path(sys.executable) if sys.executable else None)
+    script = str(Path(sys.argv[0]).absolute().parent)  # what Python puts first when it runs a script such as ungate's
+    return Environment(
+        _folders([path for path in sys.path if path != script]), Path(sys.executable) if sys.executable else None
+    )
 
 
 def _folders(paths: list[str]) -> tuple[Path, ...]:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ungate.host import records
@@ -53,6 +52,8 @@ def deviations(root: Path, tops: Sequence[str], info: Path, others: Sequence[Pat
 
     ``others`` are the ``.dist-info`` folders beside ``info``: two distributions may own one file or one folder.
     """
+    from concurrent.futures import ThreadPoolExecutor  # a fortieth of a second that only this function needs
+
     listed = records.rows(info)
     if not listed:
         return ((f"{info.name}/RECORD", "unknown: RECORD is missing or cannot be read, so nothing can be compared"),)
