@@ -336,7 +336,8 @@ class Recipe:
     ``package.module:name`` that the feature's kernel is called through; ``flag`` is the server argument
     and ``attribute`` the name its value is stored under. ``arguments`` and ``environment`` switch the
     candidate arm on. ``proof`` maps a way of proving activation (log, kernel, counter) to what to
-    look for. ``build`` is the command that compiles what the edits touch, run inside the overlay.
+    look for. ``build`` names what compiles the edited code inside the overlay: ``package.module`` is run as a
+    module, ``package.module:name`` is a function that returns a JIT specification, whose ``build()`` is called.
     """
 
     name: str
@@ -349,7 +350,8 @@ class Recipe:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     proof: Mapping[str, str] = field(default_factory=dict)
-    build: tuple[str, ...] = ()
+    build: str = ""
+    kernel_prefix: str = ""  # what the names of host-function kernels begin with; empty for CUDA kernels
     needs_peer_access: bool = False
     instead: str = ""  # what helps where this feature cannot
     cells: tuple[Cell, ...] = ()

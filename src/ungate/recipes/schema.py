@@ -42,7 +42,8 @@ class _Recipe(BaseModel):
     arguments: list[str] = []
     environment: dict[str, str] = {}
     proof: dict[str, str] = {}
-    build: list[str] = []
+    build: str = Field("", pattern=r"^(\w+(\.\w+)*(:\w+)?)?$")
+    kernel_prefix: str = Field("", pattern=r"^\w*$")
     needs_peer_access: bool = False
     instead: str = ""
     cells: list[_Cell] = []
@@ -79,7 +80,8 @@ def recipe(table: dict[str, object]) -> Recipe:
         arguments=tuple(read.arguments),
         environment=read.environment,
         proof=read.proof,
-        build=tuple(read.build),
+        build=read.build,
+        kernel_prefix=read.kernel_prefix,
         needs_peer_access=read.needs_peer_access,
         instead=read.instead,
         cells=tuple(Cell(cell.concurrency, cell.prompt_tokens, cell.output_tokens) for cell in read.cells),
