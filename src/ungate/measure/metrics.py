@@ -1,0 +1,75 @@
+"""The metrics of a load run as samples with units, and the raw token times as a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ungate.measure.result import LoadResult, Spread
+from ungate.model import Sample
+
+__all__ = ["samples", "write_raw"]
+
+
+def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
+    """Every metric of one cell of one server start; a value that does not exist is None, with the reason as note.
+
+    Latencies are in seconds, ``zero_gap_share`` and ``failed_share`` are shares of 1.
+    """
+    note = "; ".join(result.invalid)
+    values: list[tuple[str, float | None, str]] = [
+        ("output_tokens_per_second", result.tokens_per_second, "token/s"),
+        ("requests_per_second", result.requests_per_second, "request/s"),
+    ]
+    for name, latency in (("ttft", result.ttft), ("tpot", result.tpot), ("itl", result.itl), ("e2e", result.e2e)):
+        values += [(f"{name}_{part}", _part(latency, part), "s") for part in ("mean", "p50", "p90", "p99")]
+    answered = result.completed + result.failed
+    values += [
+        ("zero_gap_share", result.zero_gaps, "1"),
+        ("failed_share", result.failed / answered if answered else None, "1"),
+        ("client_lag_p99", result.lag_p99_s, "s"),
+    ]
+    return tuple(Sample(arm, start, result.cell, name, value, unit, note) for name, value, unit in values)
+
+
+def _part(latency: Spread | None, part: str) -> float | None:
+    if latency is None:
+        return None
+    value: float = getattr(latency, part)
+    return value
+
+
+def write_raw(result: LoadResult, path: Path) -> Path:
+    """Keep every request and token time in a compressed ``.npz`` and return its path; the file is replaced whole.
+
+    ``times`` holds the arrivals of all requests behind one another, in seconds after the first start, and
+    ``offsets[i]:offsets[i+1]`` is request ``i``'s part. ``due``, ``start``, ``end`` are one value a request on the same
+    clock, ``tokens`` the server's count (-1 where it sent none), ``fault`` the reason of a failure or ''.
+    """
+    outcomes = result.outcomes
+    origin = min((outcome.due for outcome in outcomes), default=0.0)
+    counts = [len(outcome.times) for outcome in outcomes]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".npz")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            np.savez_compressed(
+                stream,
+                cell=np.array(str(result.cell)),
+                index=np.array([outcome.index for outcome in outcomes], dtype=np.int64),
+                due=np.array([outcome.due - origin for outcome in outcomes]),
+                start=np.array([outcome.start - origin for outcome in outcomes]),
+                end=np.array([outcome.end - origin for outcome in outcomes]),
+                times=np.array([moment - origin for outcome in outcomes for moment in outcome.times]),
+                offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+                tokens=np.array([-1 if o.tokens is None else o.tokens for o in outcomes], dtype=np.int64),
+                fault=np.array([outcome.fault for outcome in outcomes], dtype=np.str_),
+            )
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,205 @@
+"""GPU readings and CPU time of a server while it is loaded, on one clock with the load's phases and tokens."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from ungate.measure.fields import Field, fields
+
+__all__ = ["Column", "Recorder", "Series", "Window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One reading over time; a value None could not be read at that moment."""
+
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Means over one phase. ``gpus`` maps ``0/power`` and the like to a mean, None where nothing was read.
+
+    ``cpu_cores`` is the CPU time of the server's processes a second (2.0: two cores busy), ``tokens_per_second`` what
+    the load saw, ``cpu_s_per_token`` and ``joules_per_token`` their quotients, None without tokens or reading.
+    """
+
+    phase: str
+    seconds: float
+    cpu_cores: float | None
+    tokens_per_second: float | None
+    cpu_s_per_token: float | None
+    joules_per_token: float | None
+    gpus: tuple[tuple[str, float | None], ...] = ()
+
+    def gpu(self, name: str) -> tuple[float, ...]:
+        """The means of one field, of the GPUs that gave it."""
+        return tuple(value for key, value in self.gpus if key.endswith(f"/{name}") and value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples in time order. ``times`` are seconds since the recorder began; every column has as many values.
+
+    Columns: ``cpu`` (s, cumulative, of the process tree), ``tokens`` (cumulative, None while no load reports any), and
+    ``N/FIELD`` for GPU N. ``phases`` are (name, begin, end) in seconds.
+    """
+
+    times: tuple[float, ...]
+    columns: tuple[Column, ...]
+    phases: tuple[tuple[str, float, float], ...]
+
+    def column(self, name: str) -> tuple[float | None, ...]:
+        """The values of one column; empty when there is none of that name."""
+        return next((column.values for column in self.columns if column.name == name), ())
+
+    def window(self, phase: str) -> Window | None:
+        """The means over the last phase of that name; None when it has fewer than two samples."""
+        spans = [(begin, end) for name, begin, end in self.phases if name == phase]
+        if not spans:
+            return None
+        begin, end = spans[-1]
+        inside = [place for place, moment in enumerate(self.times) if begin <= moment <= end]
+        if len(inside) < 2:
+            return None
+        seconds = self.times[inside[-1]] - self.times[inside[0]]
+        cpu, tokens = self._growth("cpu", inside), self._growth("tokens", inside)
+        means: list[tuple[str, float | None]] = []
+        joules: float | None = None
+        for column in self.columns:
+            if "/" in column.name:
+                values = [value for place in inside if (value := column.values[place]) is not None]
+                mean = sum(values) / len(values) if values else None
+                means.append((column.name, mean))
+                if column.name.endswith("/power") and mean is not None:
+                    joules = (joules or 0.0) + mean * seconds
+        return Window(
+            phase,
+            seconds,
+            cpu / seconds if cpu is not None and seconds else None,
+            tokens / seconds if tokens is not None and seconds else None,
+            cpu / tokens if cpu is not None and tokens else None,
+            joules / tokens if joules is not None and tokens else None,
+            tuple(means),
+        )
+
+    def _growth(self, name: str, inside: Sequence[int]) -> float | None:
+        values = self.column(name)
+        known = [value for place in inside if values and (value := values[place]) is not None]
+        return known[-1] - known[0] if len(known) > 1 else None
+
+
+class Recorder:
+    """Samples in a thread for the length of a block, ten times a second unless told otherwise.
+
+    ``pids`` gives the server's living processes and is asked once a second; their CPU time is summed so that one
+    that ends does not take its share away. Without an NVIDIA GPU only CPU and tokens are recorded.
+    """
+
+    def __init__(self, pids: Callable[[], Sequence[int]] | Sequence[int], *, interval_s: float = 0.1) -> None:
+        self._pids = pids if callable(pids) else lambda: pids
+        self._interval_s = interval_s
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ungate-telemetry", daemon=True)
+        self._begun = time.monotonic()
+        self._times: list[float] = []
+        self._rows: list[dict[str, float | None]] = []
+        self._phases: list[tuple[str, float, float]] = []
+        self._cpu: dict[int, float] = {}
+        self._tokens: int | None = None
+        self._fields: tuple[Field, ...] = ()
+
+    def tokens(self, count: int) -> None:
+        """The load's token counter; it starts again at 0 with each load run."""
+        self._tokens = count
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Name what happens in a block: idle, warm-up, a cell."""
+        begin = time.monotonic() - self._begun
+        self._tokens = None
+        try:
+            yield
+        finally:
+            self._phases.append((name, begin, time.monotonic() - self._begun))
+
+    def series(self) -> Series:
+        """Everything so far; callable at any time."""
+        count = len(self._rows)
+        names = ["cpu", "tokens", *sorted({name for row in self._rows[:count] for name in row} - {"cpu", "tokens"})]
+        units = {"cpu": "s", "tokens": "token", **{field.name: field.unit for field in self._fields}}
+        columns = tuple(
+            Column(name, units.get(name.rpartition("/")[2], ""), tuple(row.get(name) for row in self._rows[:count]))
+            for name in names
+        )
+        return Series(tuple(self._times[:count]), columns, tuple(self._phases))
+
+    def __enter__(self) -> Recorder:
+        self._begun = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        with _gpus() as (nvml, handles):
+            self._fields = fields() if handles else ()
+            pids: Sequence[int] = ()
+            asked = -1.0
+            while True:
+                now = time.monotonic()
+                if now - asked >= 1.0:
+                    pids, asked = self._pids(), now
+                row: dict[str, float | None] = {"cpu": self._cpu_s(pids), "tokens": self._tokens}
+                for number, handle in enumerate(handles):
+                    for field in self._fields:
+                        row[f"{number}/{field.name}"] = _guarded(field, nvml, handle)
+                self._times.append(now - self._begun)
+                self._rows.append(row)
+                if self._end.wait(max(0.0, self._interval_s - (time.monotonic() - now))):
+                    return
+
+    def _cpu_s(self, pids: Sequence[int]) -> float:
+        for pid in pids:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                self._cpu[pid] = times.user + times.system
+        return sum(self._cpu.values())
+
+
+def _guarded(field: Field, nvml: Any, handle: Any) -> float | None:
+    """A field that this GPU or driver does not have reads as None, never as 0."""
+    try:
+        return float(field.read(nvml, handle))
+    except (nvml.NVMLError, AttributeError):
+        return None
+
+
+@contextlib.contextmanager
+def _gpus() -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """NVML and a handle for each GPU; no handle where there is no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield pynvml, ()
+        return
+    try:
+        yield pynvml, tuple(map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount())))
+    finally:
+        pynvml.nvmlShutdown()
