@@ -15,7 +15,7 @@ from ungate.host.environment import resolve
 @pytest.fixture
 def interpreter(tmp_path: Path) -> Path:
     """A real virtual environment without pip."""
-    venv.create(tmp_path / "venv", with_pip=False)
+    venv.create(tmp_path / "venv", symlinks=True, with_pip=False)
     return tmp_path / "venv" / "bin" / "python"
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,19 +30,24 @@ class Tool:
     version: str | None
 
 
+def _newest_first(places: Iterable[Path]) -> list[Path]:
+    """``bin`` folders by the numbers in their parent's name: ``cuda-13.0`` before ``cuda-12.9`` before ``cuda``."""
+
+    def number(place: Path) -> list[int]:
+        return [int(part) for part in re.findall(r"\d+", place.parent.name)]
+
+    return sorted(places, key=number, reverse=True)
+
+
 def _usual_places() -> list[Path]:
-    """Toolkits that are installed but not on PATH, the newest first (``cuda-13.0`` before ``cuda-12.9``)."""
-
-    def number(folder: Path) -> tuple[int, ...]:
-        return tuple(int(part) for part in re.findall(r"\d+", folder.name))
-
-    return sorted(Path("/usr/local").glob("cuda*/bin"), key=lambda folder: number(folder.parent), reverse=True)
+    """Toolkits that are installed but not on PATH."""
+    return _newest_first(Path("/usr/local").glob("cuda*/bin"))
 
 
 def _wheel_places() -> list[Path]:
     """``bin`` folders of NVIDIA's wheels beside ungate (``nvidia/cu13/bin``; for CUDA 12 ``nvidia/cuda_nvcc/bin``)."""
-    roots = (Path(folder) / "nvidia" for folder in sys.path if folder.endswith("-packages"))
-    return [place for root in roots for place in sorted(root.glob("*/bin"), reverse=True)]
+    roots = [Path(folder) / "nvidia" for folder in sys.path if folder.endswith("-packages")]
+    return _newest_first(place for root in roots for place in root.glob("*/bin"))
 
 
 @functools.cache
