@@ -13,10 +13,10 @@ from ungate.host import toolchain
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
     """What was found is remembered for a process; each test looks for itself."""
-    for remembered in (toolchain.find, toolchain.tool, toolchain.codes):
+    for remembered in (toolchain.find, toolchain.tool, toolchain.codes, toolchain.home):
         remembered.cache_clear()
     yield
-    for remembered in (toolchain.find, toolchain.tool, toolchain.codes):
+    for remembered in (toolchain.find, toolchain.tool, toolchain.codes, toolchain.home):
         remembered.cache_clear()
 
 
@@ -44,6 +44,7 @@ def program(folder: Path, name: str, text: str) -> Path:
 
 NVCC = """case "$1" in
 --version) echo 'Cuda compilation tools, release 13.0, V13.0.88';;
+--dryrun) echo '#$ _SPACE_= ' >&2; echo "#$ TOP=$(/usr/bin/dirname "$0")/.." >&2;;
 --list-gpu-code) printf 'sm_120\\nsm_90\\nsm_90a\\n';;
 esac"""
 

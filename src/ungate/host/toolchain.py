@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ungate.errors import Refusal
 
-__all__ = ["TOOLS", "Tool", "codes", "find", "include_folders", "need", "tool", "tools"]
+__all__ = ["TOOLS", "Tool", "codes", "find", "home", "include_folders", "need", "tool", "tools"]
 
 TOOLS = ("nvcc", "ptxas", "cuobjdump", "nvdisasm", "g++")
 _DEADLINE_S = 20.0
@@ -85,8 +85,8 @@ def need(name: str) -> Path:
     )
 
 
-def _ask(path: Path, *arguments: str) -> str | None:
-    """What a program prints; None where it fails.
+def _ask(path: Path, *arguments: str, errors: bool = False) -> str | None:
+    """What a program prints (with ``errors``: on standard error); None where it fails.
 
     Not through :mod:`ungate.host.children`: these start nothing themselves, and looking for
     grandchildren would cost more than the question.
@@ -97,7 +97,8 @@ def _ask(path: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.decode("utf-8", "replace") if answer.returncode == 0 else None
+    said = answer.stderr if errors else answer.stdout
+    return said.decode("utf-8", "replace") if answer.returncode == 0 else None
 
 
 def _version(name: str, path: Path) -> str | None:
@@ -128,11 +129,19 @@ def codes() -> tuple[str, ...] | None:
     return tuple(sorted(listed, key=lambda code: (int(re.sub(r"\D", "", code)), code))) or None
 
 
-def include_folders() -> tuple[Path, ...]:
-    """Header folders of the toolkit that nvcc belongs to (the wheels keep them in one folder ``include``)."""
+@functools.cache
+def home() -> Path | None:
+    """The folder of the toolkit that nvcc belongs to, as nvcc itself states it: what is on PATH may be a wrapper."""
     compiler = find("nvcc")
-    if compiler is None:
+    said = _ask(compiler, "--dryrun", "-x", "cu", "-c", "/dev/null", errors=True) if compiler else None
+    top = re.search(r"^#\$ TOP=(.+)$", said or "", re.MULTILINE)
+    return Path(top[1].strip()).resolve() if top else None
+
+
+def include_folders() -> tuple[Path, ...]:
+    """Header folders of the toolkit (the wheels keep them in one folder ``include``)."""
+    top = home()
+    if top is None:
         return ()
-    home = compiler.resolve().parent.parent
-    places = (home / "include", home / "targets" / "x86_64-linux" / "include", home / "include" / "cccl")
+    places = (top / "include", top / "targets" / "x86_64-linux" / "include", top / "include" / "cccl")
     return tuple(dict.fromkeys(place.resolve() for place in places if place.is_dir()))
