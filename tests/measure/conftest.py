@@ -9,6 +9,6 @@ from ungate.measure.selfcheck import fake_server
 
 @pytest.fixture(scope="package")
 def fake() -> Iterator[str]:
-    """A fake server with a first token after 20 ms and 5 ms between tokens."""
-    with fake_server(0.02, 0.005) as url:
+    """A fake server with a first token after 20 ms and 10 ms between tokens."""
+    with fake_server(0.02, 0.01) as url:
         yield url

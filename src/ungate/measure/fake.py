@@ -76,9 +76,11 @@ class _Fake:
         asked, prompt = body["max_tokens"], body["prompt"]
         assert isinstance(asked, int) and isinstance(prompt, list)
         half, held = asked // 2, b""
+        due = arrived + self._ttft
         for index in range(asked):
-            due = arrived + self._ttft + index * self._gap
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            # Late by more than half a gap, it goes on from now: an engine does not hurry to make up for lost time.
+            due = max(due, time.perf_counter() - self._gap / 2) + self._gap
             if index == half and fault in {"early-end", "error-event", "cut", "hang", "garbage"}:
                 await self._break(request, response, fault)
                 return

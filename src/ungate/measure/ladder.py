@@ -160,5 +160,5 @@ def _tie(first: Answer, second: Answer, place: int, allowed: float) -> str:
     if chosen is None or other is None:
         return f"another token at {place}, and the baseline gives no alternatives to judge it by"
     if chosen - other > allowed:
-        return f"another token at {place}, {chosen - other:.2g} nats less likely in the baseline"
+        return f"another token at {place}, {chosen - other:.2f} nats less likely in the baseline"
     return ""

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from ungate.errors import Refusal
+from ungate.measure.activation import Proof, Reading, prove, read
+from ungate.measure.kernels import launched, profiled
+
+
+def reading(ran: bool | None, words: str = "seen") -> Reading:
+    return Reading({"counter": ran}, {"counter": words})
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "proof"),
+    [
+        (False, True, Proof.PROVED),
+        (True, True, Proof.DISPROVED),
+        (False, False, Proof.DISPROVED),
+        (True, False, Proof.DISPROVED),
+        (None, False, Proof.DISPROVED),
+        (None, True, Proof.UNPROVED),
+        (False, None, Proof.UNPROVED),
+        (None, None, Proof.UNPROVED),
+    ],
+)
+def test_only_a_path_seen_in_one_arm_and_not_in_the_other_is_proved(
+    baseline: bool | None, candidate: bool | None, proof: Proof
+) -> None:
+    assert prove(reading(baseline), reading(candidate)).proof is proof
+
+
+def test_ways_that_contradict_each_other_do_not_prove() -> None:
+    candidate = Reading({"log": True, "counter": False}, {"log": "line 6", "counter": "calls is 0"})
+    baseline = Reading({"log": False, "counter": False}, {"log": "no line", "counter": "calls is 0"})
+    activation = prove(baseline, candidate)
+    assert activation.proof is Proof.DISPROVED and "calls is 0" in activation.evidence
+
+
+def test_a_recipe_without_a_proof_is_unproved() -> None:
+    activation = prove(Reading({}, {}), Reading({}, {}))
+    assert activation.proof is Proof.UNPROVED and "names nothing" in activation.evidence
+
+
+def test_a_log_line_is_looked_for_in_this_starts_log(tmp_path: Path) -> None:
+    log = tmp_path / "server-001.log"
+    log.write_text("start\n[TP0] fused allreduce active: 2 ranks\n")
+    found = read("http://127.0.0.1:1", {"log": "fused allreduce active"}, log=log)
+    assert found.ways["log"] is True and found.evidence["log"].startswith("line 2")
+    assert read("http://127.0.0.1:1", {"log": "absent"}, log=log).ways["log"] is False
+    assert read("http://127.0.0.1:1", {"log": "x"}, log=tmp_path / "none").ways["log"] is None
+
+
+def test_sources_that_are_missing_read_as_unknown() -> None:
+    found = read("http://127.0.0.1:1", {"counter": "lab:fused_calls_total", "kernel": "allreduce", "dream": "x"})
+    assert set(found.ways.values()) == {None}
+    assert "no way of proof" in found.evidence["dream"]
+
+
+def test_kernel_names_are_counted_in_profiler_traces(tmp_path: Path) -> None:
+    events = [
+        {"cat": "kernel", "name": "allreduce_fusion_kernel_oneshot_lamport<8>", "dur": 9},
+        {"cat": "kernel", "name": "allreduce_fusion_kernel_oneshot_lamport<8>", "dur": 9},
+        {"cat": "cpu_op", "name": "aten::add"},
+    ]
+    with gzip.open(tmp_path / "rank0.pt.trace.json.gz", "wt") as stream:
+        json.dump({"traceEvents": events}, stream)
+    (tmp_path / "broken.json").write_text("{")
+    assert launched(tmp_path) == {"allreduce_fusion_kernel_oneshot_lamport<8>": 2}
+    found = read("http://127.0.0.1:1", {"kernel": "fusion.*oneshot"}, trace=tmp_path)
+    assert found.ways["kernel"] is True and found.evidence["kernel"].startswith("2 launches")
+    assert read("http://127.0.0.1:1", {"kernel": "twoshot"}, trace=tmp_path).ways["kernel"] is False
+    assert read("http://127.0.0.1:1", {"kernel": "twoshot"}, trace=tmp_path / "none").ways["kernel"] is None
+
+
+def test_a_server_without_a_profiler_is_refused() -> None:
+    with pytest.raises(Refusal, match="profiler did not answer"), profiled("http://127.0.0.1:1"):
+        pass

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from ungate.measure.result import Stop, spread, summarise
+from ungate.measure.stream import CUT, Outcome
+from ungate.model import Cell
+
+CELL = Cell(1, 8, 4)
+
+
+def outcome(index: int = 0, *, times: tuple[float, ...], fault: str = "", tokens: int | None = 4) -> Outcome:
+    return Outcome(index, 0.0, 0.0, times[-1] if times else 0.0, times, tokens, 8, "length", fault)
+
+
+def test_latencies_are_what_their_names_say() -> None:
+    result = summarise(
+        CELL, "closed", [outcome(times=(1.0, 1.2, 1.5, 1.6))], (0.0, 2.0), lags=[0.001], client_cpu_s=0.1, seconds=2.0
+    )
+    assert result.ttft is not None and result.ttft.mean == pytest.approx(1.0)
+    assert result.tpot is not None and result.tpot.mean == pytest.approx(0.2)
+    assert result.itl is not None and result.itl.p50 == pytest.approx(0.2) and result.itl.count == 3
+    assert result.e2e is not None and result.e2e.mean == pytest.approx(1.6)
+    assert result.tokens_per_second == pytest.approx(2.0)
+    assert result.valid
+
+
+def test_a_latency_counts_from_when_the_request_was_due() -> None:
+    late = Outcome(0, 0.0, 0.5, 1.0, (1.0,), 1, 8, "length", "")
+    result = summarise(CELL, "PoissonRate", [late], (0.0, 1.0), lags=[], client_cpu_s=0, seconds=1, late=1)
+    assert result.ttft is not None and result.ttft.mean == pytest.approx(1.0)
+    assert not result.valid and "sent late" in result.invalid[0]
+
+
+def test_only_the_window_counts_for_throughput() -> None:
+    inside = outcome(times=(0.5, 1.5, 2.5, 3.5))
+    result = summarise(CELL, "closed", [inside], (1.0, 3.0), lags=[], client_cpu_s=0, seconds=4)
+    assert result.tokens_per_second == pytest.approx(1.0)
+
+
+def test_events_with_several_tokens_count_by_the_servers_usage() -> None:
+    double = outcome(times=(1.0, 2.0), tokens=4)
+    result = summarise(CELL, "closed", [double], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert result.tokens_per_second == pytest.approx(2.0)
+
+
+def test_a_closing_event_without_a_token_is_no_token() -> None:
+    closed = outcome(times=(1.0, 1.1, 1.2, 1.3, 1.3), tokens=4)
+    result = summarise(CELL, "closed", [closed], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert result.zero_gaps == 0.0
+    assert result.tokens_per_second == pytest.approx(2.0)
+
+
+def test_glued_chunks_make_a_cell_invalid() -> None:
+    glued = outcome(times=(1.0, 1.0, 1.0, 1.3))
+    result = summarise(CELL, "closed", [glued], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert result.zero_gaps == pytest.approx(2 / 3)
+    assert not result.valid and "glued" in result.invalid[0]
+
+
+def test_a_lagging_client_makes_a_cell_invalid() -> None:
+    result = summarise(
+        CELL, "closed", [outcome(times=(1.0, 1.1, 1.2, 1.3))], (0.0, 2.0), lags=[0.05] * 10, client_cpu_s=0, seconds=2
+    )
+    assert not result.valid and "lagged 50 ms" in result.invalid[0]
+
+
+def test_failures_are_counted_by_their_words_and_never_become_figures() -> None:
+    outcomes = [
+        outcome(0, times=(1.0, 1.1, 1.2, 1.3)),
+        outcome(1, times=(0.1,), fault="HTTP 500"),
+        outcome(2, times=(), fault="HTTP 500"),
+    ]
+    result = summarise(CELL, "closed", outcomes, (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert result.faults == (("HTTP 500", 2),)
+    assert result.failed == 2 and result.completed == 1
+    assert result.invalid == ("2 of 3 requests failed",)
+    assert result.ttft is not None and result.ttft.count == 1
+    assert result.tokens_per_second == pytest.approx(2.0)
+
+
+def test_a_usable_stop_counts_what_was_cut_off_and_a_fault_does_not() -> None:
+    cut = outcome(times=(1.0, 2.0), fault=CUT, tokens=None)
+    arguments = {"lags": [], "client_cpu_s": 0.0, "seconds": 2.0}
+    collapse = summarise(CELL, "closed", [cut], (0.0, 2.0), stop=Stop("collapsed", usable=True), **arguments)  # type: ignore[arg-type]
+    assert collapse.valid and collapse.tokens_per_second == pytest.approx(1.0)
+    assert collapse.ttft is None and collapse.failed == 0
+    fault = summarise(CELL, "closed", [cut], (0.0, 2.0), stop=Stop("worker died"), **arguments)  # type: ignore[arg-type]
+    assert not fault.valid and fault.invalid[0] == "stopped early: worker died"
+
+
+def test_nothing_is_none_and_not_zero() -> None:
+    assert spread([]) is None
+    result = summarise(CELL, "closed", [], (0.0, 1.0), lags=[], client_cpu_s=0, seconds=1)
+    assert result.tokens_per_second is None and result.requests_per_second is None
+    assert result.ttft is None and result.zero_gaps is None and result.lag_p99_s is None
+    assert result.invalid == ("no request succeeded",)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ungate.measure.fields import Field, fields
+from ungate.measure.telemetry import Column, Recorder, Series
+
+
+def test_cpu_time_of_processes_is_recorded_with_tokens_and_phases() -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        with Recorder([busy.pid]) as recorder:
+            with recorder.phase("work"):
+                for count in range(1, 11):
+                    time.sleep(0.1)
+                    recorder.tokens(count)
+            with recorder.phase("rest"):
+                time.sleep(0.35)
+    finally:
+        busy.kill()
+        busy.wait()
+    series = recorder.series()
+    work, rest = series.window("work"), series.window("rest")
+    assert work is not None and rest is not None
+    assert work.cpu_cores is not None and 0.05 < work.cpu_cores < 1.3
+    assert work.tokens_per_second == pytest.approx(10, rel=0.5)
+    assert work.cpu_s_per_token is not None and work.cpu_s_per_token > 0
+    assert rest.tokens_per_second is None and rest.cpu_s_per_token is None
+    steps = [later - earlier for earlier, later in zip(series.times, series.times[1:], strict=False)]
+    assert sum(steps) / len(steps) == pytest.approx(0.1, rel=0.5)
+    assert series.window("never") is None
+
+
+def test_a_process_that_ends_keeps_its_share() -> None:
+    code = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    short = subprocess.Popen([sys.executable, "-c", code])
+    with Recorder([short.pid, os.getpid()], interval_s=0.05) as recorder:
+        short.wait(20)
+        time.sleep(0.2)
+    cpu = [value for value in recorder.series().column("cpu") if value is not None]
+    assert cpu == sorted(cpu) and cpu[-1] >= 0.2
+
+
+def test_a_gpus_means_energy_and_missing_readings() -> None:
+    series = Series(
+        times=(0.0, 1.0, 2.0, 3.0),
+        columns=(
+            Column("cpu", "s", (0.0, 1.0, 2.0, 3.0)),
+            Column("tokens", "token", (None, 0.0, 100.0, 200.0)),
+            Column("0/power", "W", (80.0, 200.0, 300.0, None)),
+            Column("1/power", "W", (80.0, 100.0, 100.0, 100.0)),
+            Column("1/pcie_rx", "B/s", (None, None, None, None)),
+        ),
+        phases=(("load", 1.0, 3.0),),
+    )
+    window = series.window("load")
+    assert window is not None
+    assert window.gpu("power") == (250.0, 100.0)
+    assert window.gpu("pcie_rx") == () and dict(window.gpus)["1/pcie_rx"] is None
+    assert window.tokens_per_second == 100.0
+    assert window.joules_per_token == pytest.approx((250 + 100) * 2 / 200)
+
+
+def test_every_field_is_named_with_its_unit() -> None:
+    found = {field.name: field.unit for field in fields()}
+    assert found["power"] == "W" and found["sm_clock"] == "MHz" and found["pcie_tx"] == "B/s"
+    assert {"utilisation", "memory_clock", "throttle_reasons", "temperature", "memory"} <= set(found)
+
+
+def test_a_field_that_a_gpu_does_not_have_reads_as_none() -> None:
+    from ungate.measure.telemetry import _guarded
+
+    class Nvml:
+        class NVMLError(Exception):
+            pass
+
+        def nvmlDeviceGetPowerUsage(self, gpu: object) -> int:
+            raise self.NVMLError("not supported")
+
+    power = next(field for field in fields() if field.name == "power")
+    assert _guarded(power, Nvml(), None) is None
+    assert _guarded(Field("clock", "MHz", lambda nvml, gpu: nvml.absent(gpu)), Nvml(), None) is None
