@@ -10,7 +10,7 @@ from pathlib import Path
 from ungate.host.packages import Package, below
 from ungate.model import KNOWN_ARCHS, ArchSet, Form, Gate, Sense
 
-__all__ = ["KERNEL", "LIST", "PREDICATES", "gate", "install", "story"]
+__all__ = ["again", "gate", "install", "story"]
 
 PREDICATES = b"""import torch
 
@@ -154,4 +154,16 @@ def story(site: Path) -> tuple[tuple[Package, ...], tuple[Gate, ...]]:
             (90, 100, 103, 107, 110),
             Form.PREPROCESSOR,
         ),
+    )
+
+
+def again(packages: tuple[Package, ...]) -> tuple[Gate, ...]:
+    """The gates of the story's kernels once sm_120 was let in: still closed for sm_110."""
+    kernels = next(package for package in packages if package.name == "kernels")
+    now = (90, 100, 103, 107, 120, 121)
+    header = (kernels.root / "kernels/include/fused.cuh").read_text()
+    condition = next(line for line in header.splitlines() if line.startswith("#if "))[4:]
+    return (
+        gate(kernels, "kernels/jit.py", "[9, 10, 12]", now, Form.INT_LIST),
+        gate(kernels, "kernels/include/fused.cuh", condition, (*now, 88), Form.PREPROCESSOR),
     )
