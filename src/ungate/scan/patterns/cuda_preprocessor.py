@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from ungate.model import Form, Sense
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
-from ungate.source.cuda.arithmetic import evaluate
 from ungate.source.cuda.directives import Branch
 from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse
 from ungate.source.cuda.file import CudaFile
@@ -28,7 +27,6 @@ from ungate.source.cuda.macros import at_its_time, condition_text, defined_insid
 
 __all__ = ["SAMPLES", "find", "sense_of"]
 
-_PROFILE = (50, 60, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121, 200)
 _STOPS = re.compile(
     r"__trap\s*\(|\btrap;|static_assert\s*\(\s*(?:false|0)\b|\bassert\s*\(\s*(?:false|0)\b|CUTLASS_NOT_IMPLEMENTED"
     r"|CUTE_INVALID_CONTROL_PATH|__builtin_trap|__builtin_unreachable|\babort\s*\(|UNREACHABLE|NOT_SUPPORTED"
@@ -36,7 +34,7 @@ _STOPS = re.compile(
     re.IGNORECASE,
 )
 _LAST_OLD = 90
-"""A bound up to here cuts off old hardware: the fallback stands in the branch. A higher one may hold new hardware back."""
+"""A bound up to here cuts off old hardware: the fallback stands in the branch. A higher one may hold back new one."""
 
 
 @pattern("cuda-preprocessor", kind="preprocessor", language="cuda", rank=10)
@@ -78,9 +76,8 @@ def sense_of(file: CudaFile, branch: Branch, text: str) -> Sense:
     if any(branch.start <= error < branch.end for error in reading.errors) and len(body) < 2000:
         return Sense.REFUSE
     otherwise = reading.otherwise(branch)
-    expression = parse(text)
-    old = _holds_for_old_only(file, expression)
-    if not (old or _negative(expression)):
+    old = file.conditions.judge(text).until
+    if old is None and not _negative(parse(text)):
         return Sense.ALLOW
     stops = _STOPS.search(body[:4000]) is not None
     if otherwise is None:
@@ -89,16 +86,6 @@ def sense_of(file: CudaFile, branch: Branch, text: str) -> Sense:
     if old is not None and old > _LAST_OLD and not stops and (len(body) > len(other) or _STOPS.search(other[:4000])):
         return Sense.ALLOW
     return Sense.REFUSE
-
-
-def _holds_for_old_only(file: CudaFile, expression: Expression) -> int | None:
-    """The first arch for which the condition fails after holding for all before it; None where it has another shape."""
-    values = [evaluate(expression, arch, file.conditions.macros) for arch in _PROFILE]
-    truth = [bool(value) if isinstance(value, int) else None for value in values]
-    if truth[0] is not True or None in truth or False not in truth:
-        return None
-    first = truth.index(False)
-    return _PROFILE[first] if not any(truth[first:]) else None
 
 
 def _negative(expression: Expression) -> bool:

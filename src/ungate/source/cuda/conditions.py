@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ungate.model import KNOWN_ARCHS
-from ungate.source.condition import All, Always, Condition, Either, Known, Not, Unknown, speaks
+from ungate.source.condition import All, Always, Condition, Either, Known, Not, Unknown, passing, speaks
 from ungate.source.condition import Free as FreeTerm
 from ungate.source.cuda.arithmetic import Free, evaluate
 from ungate.source.cuda.expression import Binary, Defined, Expression, Name, Number, Unary, identifiers, parse
 from ungate.source.cuda.macros import ARCH, Macros, speaking
 
 __all__ = ["Conditions", "Judged"]
+
+_PROFILE = (50, 60, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121, 200)
+"""Architectures past and to come beside the known ones, to see on which side a bound lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Judged:
     tree: Condition
     host: bool | None
     names: tuple[str, ...]
+    until: int | None = None  # the first arch that fails, where all older ones and no newer one hold
 
     @property
     def gate(self) -> bool:
@@ -52,7 +56,16 @@ class Conditions:
         if not any(self.macros.concerns(name) for name in told):
             return Judged(FreeTerm(text), self._host(expression), ())
         names = tuple(sorted(name for name in identifiers(expression) if self.macros.concerns(name)))
-        return Judged(self._tree(expression, text), self._host(expression), names)
+        tree = _folded(self._tree(expression, text), text)
+        return Judged(tree, self._host(expression), names, self._until(expression))
+
+    def _until(self, expression: Expression) -> int | None:
+        values = [evaluate(expression, arch, self.macros) for arch in _PROFILE]
+        truth = [bool(value) if isinstance(value, int) else None for value in values]
+        if truth[0] is not True or None in truth or False not in truth:
+            return None
+        first = truth.index(False)
+        return None if any(truth[first:]) else _PROFILE[first]
 
     def _host(self, expression: Expression) -> bool | None:
         value = evaluate(expression, 0, self.macros)
@@ -87,3 +100,15 @@ class Conditions:
         if unknown == frozenset(KNOWN_ARCHS):
             return Unknown(text)
         return Either((Known(yes, text), All((Known(unknown, text), Unknown(text)))))
+
+
+def _folded(tree: Condition, text: str) -> Condition:
+    """The same condition as one term: what is decided for each arch need not be decided again for each gate."""
+    if not speaks(tree):
+        return tree
+    passes = passing(tree)
+    if passes.decided:
+        return Known(passes.yes, text)
+    if passes.unknown == frozenset(KNOWN_ARCHS):
+        return Unknown(text)
+    return Either((Known(passes.yes, text), All((Known(passes.unknown, text), Unknown(text)))))

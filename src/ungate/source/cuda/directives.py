@@ -15,12 +15,11 @@ from ungate.source.cuda.comments import Blocks, block_comments
 
 __all__ = ["Branch", "Define", "Directive", "Reading", "read", "test_lines"]
 
-_BODY = (
-    r"[ \t\v\f]*(?:/\*[^\n*]*\*/[ \t]*)?(#|%:)[ \t]*"
-    r"(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif|define|undef|error)(?![A-Za-z0-9_])"
+_HEAD = re.compile(  # begins with a literal: the search jumps from one "#" to the next
+    r"#[ \t\v\f]*(if[nd]ef|if|elif[nd]ef|elif|else|endif|define|undef|error)(?![A-Za-z0-9_])"
 )
-_FIRST = re.compile(r"(?:\xef\xbb\xbf)?" + _BODY)
-_HEAD = re.compile(r"\n" + _BODY)  # begins with a literal: the search jumps from newline to newline
+_BEFORE = re.compile(r"(?:\xef\xbb\xbf)?[ \t\v\f]*(?:/\*[^\n]*\*/[ \t\v\f]*)?")
+_FARTHEST = 1000  # characters between the beginning of a line and its "#"
 _NOISE = re.compile(r"/\*[\s\S]*?(?:\*/|\Z)|//[\s\S]*|\\\r?\n")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENING = frozenset({"if", "ifdef", "ifndef"})
@@ -122,26 +121,35 @@ def _logical_end(text: str, start: int) -> int:
         position = newline + 1
 
 
+def _begins_line(text: str, offset: int) -> bool:
+    """Whether nothing but blanks and a comment stands before the ``#``."""
+    start = text.rfind("\n", max(0, offset - _FARTHEST), offset) + 1
+    if start == 0 and offset > _FARTHEST:
+        return False
+    before = text[start:offset]
+    return not before or before.isspace() or _BEFORE.fullmatch(before) is not None
+
+
 def _directives(text: str, blocks: Blocks) -> Iterator[Directive]:
-    line, counted, position = 1, 0, 0
-    found = _FIRST.match(text) or _HEAD.search(text)
+    line, counted = 1, 0
+    found = _HEAD.search(text)
     while found is not None:
-        start = found.start(1)
-        position = max(found.end() - 1, position + 1)
+        start, argument = found.start(), found.end()
         inside = blocks.holds(start)
-        if inside:
-            found = _HEAD.search(text, max(position, inside - 1))
+        if inside or not _begins_line(text, start):
+            found = _HEAD.search(text, inside or argument)
             continue
-        end = _logical_end(text, found.end())
-        raw = text[found.end() : end]
-        blanked = _NOISE.sub(lambda noise: " " * len(noise.group()), raw)
-        left = len(blanked) - len(blanked.lstrip())
-        span = (found.end() + left, found.end() + max(left, len(blanked.rstrip())))
+        end = _logical_end(text, argument)
+        raw = text[argument:end]
+        if "/" in raw or "\\" in raw:
+            raw = _NOISE.sub(lambda noise: " " * len(noise.group()), raw)
+        inner = raw.strip()
+        left = argument + raw.find(inner) if inner else argument
         line += text.count("\n", counted, start)
         end_line = line + text.count("\n", start, end)
-        yield Directive(found.group(2), line, end_line, start, end, " ".join(blanked.split()), span)
+        yield Directive(found.group(1), line, end_line, start, end, " ".join(inner.split()), (left, left + len(inner)))
         counted = start
-        found = _HEAD.search(text, max(position, end))
+        found = _HEAD.search(text, end)
 
 
 def _define(directive: Directive, branch: int) -> Define | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ungate.source.cuda.comments import in_line_comment_or_string
 from ungate.source.cuda.conditions import Conditions
 from ungate.source.cuda.directives import Reading, read
-from ungate.source.cuda.functions import Functions, functions
+from ungate.source.cuda.functions import Functions, Locator, functions
 
 __all__ = ["CudaFile"]
 
@@ -33,6 +33,10 @@ class CudaFile:
         return functions(self.text)
 
     @functools.cached_property
+    def _locator(self) -> Locator:
+        return Locator(self.text)
+
+    @functools.cached_property
     def _newlines(self) -> tuple[int, ...]:
         offsets, position = [], self.text.find("\n")
         while position >= 0:
@@ -46,7 +50,7 @@ class CudaFile:
 
     def symbol(self, offset: int) -> str:
         """The name of the function or kernel that holds the offset, empty outside of functions."""
-        found = self.functions.at(offset)
+        found = self._locator.at(offset)
         return found.name if found else ""
 
     def code(self, offset: int) -> bool:

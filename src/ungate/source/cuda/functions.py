@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Function", "Functions", "functions"]
+__all__ = ["Function", "Functions", "Locator", "functions"]
 
 _TOKEN = re.compile(
     r'//(?:\\\r?\n|[^\n])*|/\*[\s\S]*?(?:\*/|\Z)|R"([^()\\ ]{0,16})\([\s\S]*?\)\1"'
@@ -22,12 +22,15 @@ _TOKEN = re.compile(
 _NOISE = re.compile(r'//[^\n]*|/\*[\s\S]*?\*/|"(?:\\.|[^"\\\n])*"?|^[ \t]*#(?:\\\r?\n|[^\n])*', re.MULTILINE)
 _NO_NAMES = (
     "if for while switch catch return sizeof decltype alignas alignof noexcept requires static_assert defined throw asm"
-    " explicit constexpr else do new delete __attribute__ __launch_bounds__ __declspec __asm__ __cluster_dims__ __align__"
-    " __maxnreg__ __block_size__"
+    " explicit constexpr else do new delete __attribute__ __launch_bounds__ __declspec __asm__ __cluster_dims__"
+    " __align__ __maxnreg__ __block_size__"
 )
 _CONTROL = frozenset(_NO_NAMES.split())
 _CALLED = re.compile(
     r"((?:[A-Za-z_]\w*(?:<[^<>;{}]*>)?\s*::\s*)*(?:operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]{1,3}|\w+)|~?[A-Za-z_]\w*))\s*\("
+)
+_BLANK = re.compile(
+    r"\s+|(?:public|private|protected)\s*:(?!:)|//[^\n]*|/\*[\s\S]*?\*/|^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE
 )
 _LONGEST_HEAD = 4000
 
@@ -82,15 +85,36 @@ def _head_of(text: str, start: int, brace: int) -> tuple[str, str] | None:
     return None
 
 
-def _walk(text: str) -> Iterator[Function]:
+def _quick_end(text: str, start: int, brace: int) -> int:
+    """Where the function ends if it is laid out as usual: a closing brace in the column of its head; 0 if not so."""
+    newline = text.find("\n", brace)
+    same_line = text.rfind("}", brace, newline if newline >= 0 else len(text))
+    if same_line > brace and text.count("{", brace, same_line + 1) == text.count("}", brace, same_line + 1):
+        return same_line + 1
+    line = text.rfind("\n", 0, start) + 1
+    indent = text[line:start]
+    if indent.strip():
+        return 0
+    closing = f"\n{indent}}}"
+    position = text.find(closing, brace)
+    if position < 0:
+        return 0
+    end = position + len(closing)
+    # Braces that do not balance are those of the branches of an #if: then the layout is the better witness.
+    balanced = text.count("{", brace, end) == text.count("}", brace, end)
+    return end if balanced or "\n#" in text[brace:end] or " #if" in text[brace:end] else 0
+
+
+def _walk(text: str, begin: int = 0) -> Iterator[Function]:
     depth_of_function = -1
     stack: list[str] = []
     saved: list[tuple[list[str], int]] = []
-    begin = 0
     current: tuple[str, str, int, int] | None = None
-    for token in _TOKEN.finditer(text):
+    token = _TOKEN.search(text, begin)
+    while token is not None:
         mark = text[token.start()]
         keyword = token.group(2)
+        resume = token.end()
         if keyword is not None:
             if keyword.startswith("if"):
                 saved.append((stack.copy(), begin))
@@ -99,21 +123,26 @@ def _walk(text: str) -> Iterator[Function]:
                 stack = kept.copy()
             elif keyword == "endif" and saved:
                 saved.pop()
-            if current is None and not stack:
-                begin = max(begin, token.end()) if keyword in {"include", "pragma", "define", "undef"} else begin
+            if current is None and not stack and keyword in {"include", "pragma", "define", "undef"}:
+                begin = max(begin, token.end())
             if current is not None and len(stack) <= depth_of_function:
                 stack = stack + ["{"] * (depth_of_function + 1 - len(stack))
-            continue
-        if mark == "{":
-            if current is None:
-                found = _head_of(text, begin, token.start())
-                if found is not None:
-                    lead = begin + len(text[begin : token.start()]) - len(text[begin : token.start()].lstrip())
+        elif mark == "{":
+            found = _head_of(text, begin, token.start()) if current is None else None
+            if found is not None:
+                lead = _lead(text, begin, token.start())
+                end = _quick_end(text, lead, token.start())
+                if end:
+                    yield Function(found[0], lead, token.start(), end, found[1])
+                    begin = resume = end
+                else:
                     current = (*found, lead, token.start())
                     depth_of_function = len(stack)
-                else:
+                    stack.append("{")
+            else:
+                if current is None:
                     begin = token.end()
-            stack.append("{")
+                stack.append("{")
         elif mark == "}":
             if stack:
                 stack.pop()
@@ -125,12 +154,49 @@ def _walk(text: str) -> Iterator[Function]:
                 begin = token.end()
         elif mark == ";" and current is None:
             begin = token.end()
+        token = _TOKEN.search(text, resume)
     if current is not None:
         name, head, start, opened = current
         yield Function(name, start, opened, len(text), head)
+
+
+def _lead(text: str, begin: int, brace: int) -> int:
+    """Where the head begins: after blank space and comments."""
+    position = begin
+    while (blank := _BLANK.match(text, position, brace)) is not None and blank.end() > position:
+        position = blank.end()
+    return position
 
 
 def functions(text: str) -> Functions:
     """Every outermost function with a body in a file decoded from Latin-1."""
     found = tuple(_walk(text))
     return Functions(found, tuple(each.start for each in found))
+
+
+class Locator:
+    """Answers which function holds an offset, walking only as far as it must.
+
+    It starts at the last brace that closes in the first column before the offset: between two of these lies one
+    function, or one class with its methods.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._regions: dict[int, tuple[list[Function], Iterator[Function]]] = {}
+
+    def at(self, offset: int) -> Function | None:
+        """The function whose head or body holds the offset."""
+        closed = max(self._text.rfind("\n}", 0, offset), 0)
+        if closed not in self._regions:
+            self._regions[closed] = ([], _walk(self._text, closed + 2 if closed else 0))
+        seen, further = self._regions[closed]
+        if not seen or seen[-1].end <= offset:
+            for found in further:
+                seen.append(found)
+                if found.end > offset:
+                    break
+        for found in reversed(seen):
+            if found.start <= offset:
+                return found if offset < found.end else None
+        return None

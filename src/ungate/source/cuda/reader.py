@@ -11,7 +11,7 @@ from ungate.source.cuda import targets
 from ungate.source.cuda.conditions import Conditions
 from ungate.source.cuda.directives import read
 from ungate.source.cuda.file import CudaFile
-from ungate.source.cuda.hostwords import MENTIONS
+from ungate.source.cuda.hostwords import mentions
 from ungate.source.cuda.macros import ARCH, Definition, Macros, gather, settle
 
 __all__ = ["READER", "CudaReader"]
@@ -22,7 +22,7 @@ _ENDINGS = (
 SUFFIXES = frozenset(_ENDINGS.split())
 """What a file's name ends in."""
 
-_DIRECTIVES = re.compile(rb"\n[ \t]*#[ \t]*(if|el|en|define)([a-z]*)[ \t(!]*([^\n]*)")
+_DIRECTIVES = re.compile(rb"#[ \t]*(if|el|en|define)([a-z]*)([ \t(!][^\n]*|(?=\r?\n))")
 _HINT = re.compile(rb"ARCH|SM_?[0-9]|ENABLE|ACTIV|SUPPORT|HAS_|USE_|FEAT|AVAIL")
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]+")
 
@@ -78,7 +78,7 @@ class CudaReader:
 
     def concerns(self, data: bytes) -> bool:
         """Whether the file holds a conditional directive or a word that host tests and build lists use."""
-        return b"__CUDA_ARCH" in data or b"#if" in data or b"# if" in data or MENTIONS.search(data) is not None
+        return b"#if" in data or b"# if" in data or b"#  if" in data or mentions(data)
 
     def gather(self, file: str, data: bytes) -> tuple[Definition, ...] | None:
         """The macros that the file defines under a condition; None where there are none."""
@@ -92,7 +92,7 @@ class CudaReader:
 
     def read(self, file: str, data: bytes, index: _Index) -> CudaFile | None:
         """The file for the patterns, or None where no condition reads an arch macro and no host word occurs."""
-        if not _tests(data, index.names) and MENTIONS.search(data) is None:
+        if not _tests(data, index.names) and not mentions(data):
             return None
         return CudaFile(file, data.decode("latin-1"), index.conditions)
 
