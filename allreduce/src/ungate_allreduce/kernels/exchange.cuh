@@ -1,0 +1,163 @@
+// One rank's side of the exchange: push its lines, wait for its peers', add in rank order.
+#pragma once
+#include "geometry.cuh"
+
+#if WORLD > 1
+DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
+  u64 at = offset + 16ull * line;
+#pragma unroll
+  for (int k = 0; k < TARGETS; ++k) {
+    if (TARGETS == 1 || k != (int)p.rank) st_line(p.target[k] + at, word, tag);
+  }
+}
+
+// sum[v] = the words of line[v] added in float32 in rank order, rounded once. All peers' loads of a batch are
+// issued before the first is looked at; a batch is as large as 64 registers hold. False: the wait was given up.
+template <int COUNT>
+DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid, const u32 (*own)[LINE_WORDS],
+                u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait) {
+  constexpr int fit = 16 / PEERS < 1 ? 1 : 16 / PEERS;
+  constexpr int batch = COUNT < fit ? COUNT : fit;
+#pragma unroll
+  for (int v0 = 0; v0 < COUNT; v0 += batch) {
+    u32 raw[PEERS][batch][4];
+#pragma unroll
+    for (int q = 0; q < PEERS; ++q) {
+      u64 from = p.source[q + (q >= (int)p.rank)] + offset;
+#pragma unroll
+      for (int b = 0; b < batch; ++b) {
+        if (v0 + b < COUNT && valid[v0 + b]) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
+      }
+    }
+    while (true) {
+      int missing = -1;
+#pragma unroll
+      for (int q = 0; q < PEERS; ++q) {
+#pragma unroll
+        for (int b = 0; b < batch; ++b) {
+          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag)) missing = q;
+        }
+      }
+      if (missing < 0) break;
+      if (expired(wait, p, REASON_TIMEOUT, missing + (missing >= (int)p.rank), tag)) return false;
+#pragma unroll
+      for (int q = 0; q < PEERS; ++q) {
+        u64 from = p.source[q + (q >= (int)p.rank)] + offset;
+#pragma unroll
+        for (int b = 0; b < batch; ++b) {
+          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag)) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
+        }
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < batch; ++b) {
+      if (v0 + b >= COUNT) continue;
+#pragma unroll
+      for (int w = 0; w < LINE_WORDS; ++w) {
+        float total[EPW];
+#pragma unroll
+        for (int r = 0; r < WORLD; ++r) {
+          u32 word = own[v0 + b][w];
+          if (r < PEERS && r < (int)p.rank) word = payload(raw[r < PEERS ? r : 0][b], w);
+          if (r > 0 && r > (int)p.rank) word = payload(raw[r > 0 ? r - 1 : 0][b], w);
+          float term[EPW];
+          decode(word, term);
+#pragma unroll
+          for (int e = 0; e < EPW; ++e) total[e] = r == 0 ? term[e] : __fadd_rn(total[e], term[e]);
+        }
+        sum[v0 + b][w] = encode(total);
+      }
+    }
+  }
+  return true;
+}
+
+// Two-shot, second phase: line[v] as its owner reduced it.
+template <int COUNT>
+DEV bool collect(const Params& p, u64 offset, const u32* line, const u32* owner, const bool* valid,
+                 u32 (*out)[LINE_WORDS], u32 tag, Wait& wait) {
+  u32 raw[COUNT][4];
+#pragma unroll
+  for (int v = 0; v < COUNT; ++v) {
+    if (valid[v]) ld_line(p.source[owner[v]] + offset + 16ull * line[v], raw[v]);
+  }
+  while (true) {
+    int missing = -1;
+#pragma unroll
+    for (int v = 0; v < COUNT; ++v) {
+      if (valid[v] && !arrived(raw[v], tag)) missing = owner[v];
+    }
+    if (missing < 0) break;
+    if (expired(wait, p, REASON_TIMEOUT, missing, tag)) return false;
+#pragma unroll
+    for (int v = 0; v < COUNT; ++v) {
+      if (valid[v] && !arrived(raw[v], tag)) ld_line(p.source[owner[v]] + offset + 16ull * line[v], raw[v]);
+    }
+  }
+#pragma unroll
+  for (int v = 0; v < COUNT; ++v) {
+    if (valid[v]) {
+#pragma unroll
+      for (int w = 0; w < LINE_WORDS; ++w) out[v][w] = payload(raw[v], w);
+    }
+  }
+  return true;
+}
+
+// The service warp: tells peers which call this is, hears which one theirs is, advances the epoch, and
+// refreshes one unused line a call so that no tag in the slot is ever older than a full turn of the epoch.
+DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
+  const int lane = threadIdx.x & 31;
+  const u64 header = (u64)(tag & 1u) * 128u;
+  if (!failed && blockIdx.x == 0 && lane == 0) {
+#pragma unroll
+    for (int k = 0; k < TARGETS; ++k) {
+      if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + header, p.describe, p.rows, tag);
+    }
+    u32 spare = (tag >> 1) % p.tagged_lines;
+    if (LINE_WORDS == 4 || spare >= p.lines) {
+      for (u32 phase = 0; phase < p.phases; ++phase) {
+        u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
+#pragma unroll
+        for (int k = 0; k < TARGETS; ++k) {
+          if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
+        }
+      }
+    }
+  }
+  bool good = !failed;
+  if (good && lane < WORLD && lane != (int)p.rank) {
+    Wait wait = {0u, 0ull};
+    u32 raw[4];
+    while (true) {
+      ld_tagged(p.source[lane] + header, raw);
+      if (raw[1] == tag && raw[3] == tag) break;
+      if (expired(wait, p, REASON_TIMEOUT, lane, tag)) {
+        good = false;
+        break;
+      }
+    }
+    if (good && (raw[0] != p.describe || raw[2] != p.rows)) {
+      give_up(p, REASON_MISMATCH, lane, tag);
+      good = false;
+    }
+  }
+  return good;
+}
+#endif
+
+// After every thread of this block has read the state: the last block to arrive advances it.
+DEV void advance(const Params& p, u32 tag, u32 calls) {
+  State* s = p.state;
+  if (atomicAdd(&s->arrivals, 1u) == gridDim.x - 1u) {
+    s->arrivals = 0u;
+#if FROZEN
+    return;  // timing only: the next launch makes this same call again
+#endif
+    s->epoch = tag;
+#if LINE_WORDS == 4
+    s->sentinel_calls = calls + 1u;
+    s->used[calls & 3u] = p.lines | (SHOTS == 2 ? 0x80000000u : 0u);
+#endif
+  }
+}

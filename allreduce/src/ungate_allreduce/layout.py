@@ -1,0 +1,95 @@
+"""Where things are: the slot a rank writes, and the segment that holds all slots of a host-staged world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .variant import MAX_WORLD, Line, up
+
+__all__ = ["CELL_BYTES", "CONTROL_BYTES", "MEETING_OFFSET", "REPORT_OFFSET", "SENTINEL_GENERATIONS", "Layout"]
+
+CELL_BYTES = 64
+"""Distance between words of different writers, so that no two share a cache line."""
+REPORT_OFFSET = 0
+MEETING_OFFSET = CELL_BYTES * MAX_WORLD
+CONTROL_BYTES = 4096
+HEADER_BYTES = 4096
+TAGGED_GENERATIONS = 2
+"""A rank is at most one call ahead of a peer, and a tag tells calls apart: two generations."""
+SENTINEL_GENERATIONS = 4
+"""One being read, one being re-armed, one whose re-arming is being fenced, one being written."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes and offsets in bytes, for messages of up to ``max_bytes`` a rank.
+
+    A slot is a header page, the tagged area (LL8 and F12) and the sentinel area (F16). Each area has
+    ``phases`` parts a generation: one for a one-shot world, two where two-shot is possible.
+    """
+
+    world: int
+    max_bytes: int
+
+    @property
+    def phases(self) -> int:
+        """Two where two-shot can win (four ranks and more), else one."""
+        return 2 if self.world >= 4 else 1
+
+    @property
+    def tagged_lines(self) -> int:
+        """Lines of one phase of the tagged area, sized for LL8 (8 bytes of data a line)."""
+        return up(self.max_bytes, 8)
+
+    @property
+    def sentinel_lines(self) -> int:
+        """Lines of one phase of the sentinel area (16 bytes of data a line)."""
+        return up(self.max_bytes, 16)
+
+    @property
+    def tagged_phase(self) -> int:
+        """Bytes of one phase of the tagged area."""
+        return 16 * self.tagged_lines
+
+    @property
+    def tagged_generation(self) -> int:
+        """Bytes of one generation of the tagged area."""
+        return self.phases * self.tagged_phase
+
+    @property
+    def tagged_offset(self) -> int:
+        """Start of the tagged area in the slot."""
+        return HEADER_BYTES
+
+    @property
+    def sentinel_phase(self) -> int:
+        """Bytes of one phase of the sentinel area."""
+        return 16 * self.sentinel_lines
+
+    @property
+    def sentinel_generation(self) -> int:
+        """Bytes of one generation of the sentinel area."""
+        return self.phases * self.sentinel_phase
+
+    @property
+    def sentinel_offset(self) -> int:
+        """Start of the sentinel area in the slot."""
+        return self.tagged_offset + TAGGED_GENERATIONS * self.tagged_generation
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one rank's slot, whole 4 KiB pages."""
+        return up(self.sentinel_offset + SENTINEL_GENERATIONS * self.sentinel_generation, 4096) * 4096
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of the shared segment: control page and all slots."""
+        return CONTROL_BYTES + self.world * self.slot_bytes
+
+    def slot(self, rank: int) -> int:
+        """Offset of a rank's slot in the segment."""
+        return CONTROL_BYTES + rank * self.slot_bytes
+
+    def capacity(self, line: Line) -> int:
+        """Lines a message may have in this format."""
+        return self.sentinel_lines if line is Line.F16 else self.tagged_lines
