@@ -1,0 +1,81 @@
+"""The CUDA images inside a file: a cubin itself, or those in an object, a shared library or a fat binary."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from ungate.errors import Refusal
+from ungate.host import children, toolchain
+
+__all__ = ["Symbols", "extract", "symbols"]
+
+_EM_CUDA = 190  # elf.h of the CUDA toolkit and of binutils
+_FUNCTION = 2  # STT_FUNC
+_ENTRY = 0x10  # st_other of a kernel in a cubin (STO_CUDA_ENTRY)
+_DEADLINE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """``kernels`` are the ``__global__`` functions; ``callees`` maps one to the functions it calls outside itself."""
+
+    kernels: tuple[str, ...]
+    callees: dict[str, frozenset[str]]
+
+
+def _is_cubin(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = stream.read(20)
+    return head[:4] == b"\x7fELF" and len(head) == 20 and int(struct.unpack_from("<H", head, 18)[0]) == _EM_CUDA
+
+
+def extract(path: Path, into: Path, arch: str = "") -> tuple[Path, ...]:
+    """The cubins of a file, each as a file; of one architecture (``sm_120a``) if one is named.
+
+    ``into`` is an empty folder to put them in. Refusal where the file cannot be read or cuobjdump is missing;
+    an empty answer where the file holds no machine code for a GPU.
+    """
+    try:
+        if _is_cubin(path):
+            return (path,)
+    except OSError as error:
+        raise Refusal(f"The binary {path} cannot be read: {error.strerror}.", f"Look at it: ls -l {path}") from None
+    chosen = ["--gpu-architecture", arch] if arch else []
+    command: list[str | Path] = [toolchain.need("cuobjdump"), "--extract-elf", "all", *chosen, path.absolute()]
+    outcome = children.run(command, deadline_s=_DEADLINE_S, cwd=into)
+    found = sorted(into.glob("*.cubin"), key=lambda cubin: [int(part) for part in re.findall(r"\d+", cubin.name)])
+    if outcome.timed_out:
+        raise Refusal(f"cuobjdump did not end within {_DEADLINE_S:.0f} s on {path}.", f"Try: cuobjdump -lelf {path}")
+    if not found and outcome.code != 0 and "does not contain device code" not in outcome.output:
+        raise Refusal(f"cuobjdump cannot read {path}: {outcome.output.strip()}", f"Try: cuobjdump -lelf {path}")
+    return tuple(found)
+
+
+def symbols(cubin: Path) -> Symbols:
+    """Which functions of a cubin are kernels, and what they call, from its symbol table and call graph."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+    from elftools.elf.sections import SymbolTableSection
+
+    try:
+        with cubin.open("rb") as stream:
+            elf = ELFFile(stream)
+            table = elf.get_section_by_name(".symtab")
+            # Read as plain rows: pyelftools knows only the bits of st_other that other machines use.
+            rows, names = [], []
+            if isinstance(table, SymbolTableSection):
+                rows = list(struct.iter_unpack("<IBBHQQ", table.data()))
+                names = [table.stringtable.get_string(row[0]) for row in rows]
+            graph = elf.get_section_by_name(".nv.callgraph")
+            pairs = list(struct.iter_unpack("<II", graph.data())) if graph is not None else []
+    except (ELFError, struct.error) as error:
+        raise Refusal(f"{cubin} is no cubin: {error}.", f"Try: cuobjdump -lelf {cubin}") from None
+    kernels = [name for name, row in zip(names, rows, strict=True) if row[1] & 0xF == _FUNCTION and row[2] & _ENTRY]
+    callees: dict[str, set[str]] = {}
+    for caller, callee in pairs:
+        if caller < len(names) and callee < len(names):  # larger numbers are marks such as "called by pointer"
+            callees.setdefault(names[caller], set()).add(names[callee])
+    return Symbols(tuple(kernels), {name: frozenset(called) for name, called in callees.items()})
