@@ -13,10 +13,17 @@ from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 from ungate.trace.route import Route
 
-__all__ = ["call_hop", "flag_hops", "route_hops"]
+__all__ = ["asked_hops", "call_hop", "flag_hops", "route_hops"]
 
-_NOT_DECIDING = frozenset({"mechanism", "source"})
+_NOT_DECIDING = frozenset({"mechanism", "source", "define"})
 _MOST_SETTINGS = 8
+_HOW = {
+    "method": "called as a method; no other class of these packages has one of that name",
+    "each": "called as a method; every class that has one of that name leads on",
+    "operator": "called as a registered operator",
+    "reference": "handed on by reference",
+    "instance": "a method of an object made on the way; who calls it is decided while running",
+}
 
 
 def flag_hops(graph: Graph, gates: Gates, recipe: Recipe) -> tuple[Hop, ...]:
@@ -85,7 +92,11 @@ def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
                 _told(scope, tests),
             )
         )
-    hops.extend(call_hop(graph, gates, site.scope, site.line, site.verified, site.how) for site in route.sites)
+    for site in route.sites:
+        asked = asked_hops(graph, gates, site.scope, site.line)
+        shown = {(hop.file, hop.symbol) for hop in hops}
+        hops.extend(hop for hop in asked if (hop.file, hop.symbol) not in shown)
+        hops.append(call_hop(graph, gates, site.scope, site.line, site.verified, site.how))
     return tuple(hops)
 
 
@@ -97,13 +108,11 @@ def call_hop(graph: Graph, gates: Gates, scope: Scope, line: int, verified: bool
     found = gates.within(file, ranges)
     tests = _not_gates(tests_before(graph.names, scope, line), found)
     kind = "import" if how == "import" else "call"
-    notes = {"method": "by a method's name", "operator": "through a registered operator", "reference": "by reference"}
-    note = notes.get(how, "")
+    note = _HOW.get(how, "")
     if verified is None:
         note = f"not verified: {note or 'the name could not be resolved'}"
-    asked = _asked(graph, gates, scope, ranges)
     own = (*_flags_read(graph, gates, scope, found, ranges), *marked(found, Reached.YES))
-    return Hop(kind, file, line, scope.name or "<module>", verified, (*own, *asked), note, _told(scope, tests))
+    return Hop(kind, file, line, scope.name or "<module>", verified, own, note, _told(scope, tests))
 
 
 def _flags_read(
@@ -131,19 +140,25 @@ def _flags_read(
     return marked(dict.fromkeys(found), Reached.YES, "define")
 
 
-def _asked(graph: Graph, gates: Gates, scope: Scope, ranges: list[tuple[int, int]]) -> tuple[Gate, ...]:
-    """Gates inside the functions that the conditions on the way call (not the named predicates themselves)."""
-    found: list[Gate] = []
+def asked_hops(graph: Graph, gates: Gates, scope: Scope, line: int) -> tuple[Hop, ...]:
+    """The functions that the conditions before a line call, where such a function holds gates of its own (the
+    named predicates themselves, which many features share, are left to the gates that use them)."""
+    ranges = [(scope.first, scope.body), *guard_lines(scope, line)]
+    hops: dict[str, Hop] = {}
     for use in scope.uses:
         if not (use.test and use.call and any(first <= use.line <= last for first, last in ranges)):
             continue
         thing = graph.names.use(use, scope)
         asked = graph.scope(Thing("function", thing.module, thing.name)) if thing is not None else None
-        if asked is None or asked is scope or asked.kind != "function":
+        if asked is None or asked is scope or asked.kind != "function" or asked.name in hops:
             continue
         inside = gates.between(asked.module.file, asked.first, asked.last)
-        found.extend(gate for gate in inside if gate.role not in _NOT_DECIDING and gate.role != "define")
-    return marked(dict.fromkeys(found), Reached.YES)
+        deciding = tuple(gate for gate in inside if gate.role not in _NOT_DECIDING)
+        if deciding:
+            note = f"asked by {scope.name} in line {use.line}"
+            marks = marked(deciding, Reached.YES)
+            hops[asked.name] = Hop("call", asked.module.file, asked.body, asked.name, True, marks, note)
+    return tuple(hops.values())
 
 
 def _not_gates(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ungate.errors import Refusal
@@ -15,7 +15,7 @@ from ungate.trace.graph import Graph
 from ungate.trace.jit import Build, Descent, build_of, builds, descend
 from ungate.trace.names import Thing
 from ungate.trace.reach import Translations
-from ungate.trace.route import Route, influence, upward
+from ungate.trace.route import Influence, Route, influence, upward
 from ungate.trace.unused import mentioned
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Trace:
         if not known:
             _refuse(recipe, self.corpus)
         reached = influence(self.graph, recipe.attribute) if recipe.attribute else {}
-        routes = [(thing, upward(self.graph, thing, reached.get)) for thing in known]
+        routes = [(thing, upward(self.graph, thing, lambda site: reached.get(site.caller))) for thing in known]
         entry, route = next(((thing, way) for thing, way in routes if way is not None), (known[0], None))
         hops = list(above.flag_hops(self.graph, self.gates, recipe))
         if route is not None:
@@ -59,19 +59,26 @@ class Trace:
         elif recipe.attribute or recipe.flag:
             what = recipe.attribute or recipe.flag
             hops.append(Hop("call", "", 0, str(entry), None, note=f"no call path from {what} to {entry} was found"))
-        down, apart, notes = self.down(entry, route)
+        beside = _beside(route, reached)
+        down, apart, notes = self.down(entry, route, beside)
         missing = tuple(f"{symbol} is not in these packages." for symbol, thing in entries if thing is None)
         return Chain(recipe.name, self.target, (*hops, *down), apart, (*notes, *missing, *self._unread()))
 
-    def down(self, entry: Thing, route: Route | None) -> tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[str, ...]]:
-        """(hops on the path, hops apart, notes) from an entry to the kernels."""
+    def down(
+        self, entry: Thing, route: Route | None, beside: Sequence[Thing] = ()
+    ) -> tuple[tuple[Hop, ...], tuple[Hop, ...], tuple[str, ...]]:
+        """(hops on the path, hops apart, notes) from an entry to the kernels.
+
+        ``beside`` are further functions that the same attribute decides: what they call of the module runs too.
+        """
         descents = _ranked(descend(self.graph, entry), entry.name.rpartition(".")[2])
         if not descents:
             scope = self.graph.scope(entry)
             hop = above.call_hop(self.graph, self.gates, scope, scope.body, True) if scope else None
             lost = Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found")
             return (*((hop,) if hop else ()), lost), (), ()
-        also = [found for site in (route.sites if route else ()) for found in descend(self.graph, site.caller)]
+        callers = (*(site.caller for site in (route.sites if route else ())), *beside)
+        also = [found for caller in dict.fromkeys(callers) for found in descend(self.graph, caller)]
         hops: list[Hop] = []
         apart: list[Hop] = []
         shown: set[tuple[str, str]] = set()
@@ -80,17 +87,20 @@ class Trace:
             if key in shown or len(shown) >= _MOST_BUILDS:
                 continue
             shown.add(key)
-            for scope, use in descent.steps:
-                hop = above.call_hop(self.graph, self.gates, scope, use.line, True)
+            for step in descent.steps:
+                asked = above.asked_hops(self.graph, self.gates, step.scope, step.use.line)
+                hops.extend(hop for hop in asked if hop not in hops)
+                how = "call" if step.verified else "instance"
+                hop = above.call_hop(self.graph, self.gates, step.scope, step.use.line, step.verified, how)
                 if not any((hop.file, hop.line) == (other.file, other.line) for other in hops):
                     hops.append(hop)
             build = build_of(self.graph.names, descent.build)
             hops.append(self._build_hop(build))
             called = self._called(build, [*descents, *also])
-            path, beside = below(self.translations, build, descent.export, called, self.gates)
+            path, aside = below(self.translations, build, descent.export, called, self.gates)
             files = {hop.file for hop in (*hops, *apart)}
             hops.extend(hop for hop in path if hop.file not in files)
-            apart.extend(hop for hop in beside if hop.file not in files)
+            apart.extend(hop for hop in aside if hop.file not in files)
         more = len({(d.build.module.name, d.build.name) for d in descents}) - len(shown)
         notes = (f"{more} further modules can be built below {entry}; they are not shown.",) if more else ()
         return tuple(hops), tuple(apart), notes
@@ -117,6 +127,14 @@ class Trace:
 def chain(recipe: Recipe, packages: Sequence[Package], scan_result: ScanResult, target: Target) -> Chain:
     """Trace a recipe over packages, with the gates of ``scan_result`` attached to the hops they decide."""
     return Trace(packages, scan_result, target).chain(recipe)
+
+
+def _beside(route: Route | None, reached: Mapping[Thing, Influence]) -> tuple[Thing, ...]:
+    """The functions of the route's first module that the attribute decides, apart from the route itself."""
+    if route is None or not route.sites:
+        return ()
+    module = route.sites[0].scope.module.name
+    return tuple(thing for thing in reached if thing.module == module)
 
 
 def _ranked(descents: Sequence[Descent], name: str) -> list[Descent]:

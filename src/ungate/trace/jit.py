@@ -17,6 +17,7 @@ __all__ = ["Build", "Descent", "Source", "build_of", "builds", "descend"]
 
 _SOURCE = re.compile(rb"""[\w}]\.(?:cu|cuh|cpp|cc|cxx|jinja)["']""")
 _COMPILES = re.compile(rb"\b\w*(?:jit|load|compile|build)\w*\s*\(", re.IGNORECASE)
+_PATHS = frozenset({"Path", "str", "join", "fspath"})
 _MOST = 300  # functions looked at below one entry
 
 
@@ -41,11 +42,21 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
-    """A way down from an entry to a build: ``steps`` are (function, the reference in it that leads on);
-    ``export`` is what is called on the loaded module, empty where the code does not show it."""
+class Step:
+    """A function and the reference in it that leads on; ``verified`` is None where the function is a method of
+    an object that was made on the way, and who calls it is decided while running."""
 
-    steps: tuple[tuple[Scope, Use], ...]
+    scope: Scope
+    use: Use
+    verified: bool | None = True
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """A way down from an entry to a build. ``export`` is what is called on the loaded module, empty where the
+    code does not show it."""
+
+    steps: tuple[Step, ...]
     build: Scope
     export: str
 
@@ -130,26 +141,39 @@ def _parts(names: Names, node: ast.expr, scope: Scope, depth: int = 0) -> list[s
 
 
 def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
-    """Every build below an entry with the shortest way to it, nearest first; one for each export called."""
+    """Every build below an entry with the shortest way to it, nearest first; one for each export called.
+
+    Methods of objects that are made on the way are looked at after everything that is called by name, and
+    only where that leads to no build.
+    """
     found: dict[tuple[str, str, str], Descent] = {}
-    pending: deque[tuple[Thing, tuple[tuple[Scope, Use], ...]]] = deque([(entry, ())])
+    pending: deque[tuple[Thing, tuple[Step, ...], bool | None]] = deque([(entry, (), True)])
+    objects: deque[tuple[Thing, tuple[Step, ...], bool | None]] = deque()
     seen: set[Thing] = set()
-    while pending and len(seen) < _MOST:
-        thing, steps = pending.popleft()
+    while (pending or (objects and not found)) and len(seen) < _MOST:
+        thing, steps, verified = (pending or objects).popleft()
         scope = graph.scope(thing)
         if scope is None or thing in seen:
             continue
         seen.add(thing)
         if scope.kind == "class":
-            scope = scope.children.get("__init__", scope)
+            for name, method in scope.children.items():
+                if method.kind == "function":
+                    inner = Thing("function", thing.module, method.name)
+                    (pending if name == "__init__" else objects).append(
+                        (inner, steps, True if name == "__init__" else None)
+                    )
+            continue
         for use, target in graph.callees(scope):
-            step = (*steps, (scope, use))
+            step = (*steps, Step(scope, use, verified))
             if target.kind == "native":
                 build = graph.scope(target)
                 if build is not None:
                     key = (target.module, target.name, ".".join(target.trail))
                     found.setdefault(key, Descent(step, build, target.trail[0] if target.trail else ""))
+            elif target.kind == "class":
+                pending.append((target, step, True))
             elif target.kind != "instance":
-                pending.append((Thing("function", target.module, target.name), step))
+                pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}
     return tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)

@@ -50,7 +50,7 @@ class Translations:
         return None
 
     def closure(self, sources: Iterable[str]) -> dict[str, tuple[str, int]]:
-        """Every file that the sources include, each with (the file, the line) that includes it; sources have ("", 0)."""
+        """Every file that the sources include, with (file, line) of the include; sources have ("", 0)."""
         found: dict[str, tuple[str, int]] = {source: ("", 0) for source in sources}
         pending = list(found)
         while pending and len(found) < _MOST:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ungate.trace.flags import readers
 from ungate.trace.graph import Graph, Site
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 
-__all__ = ["Influence", "Route", "influence", "upward"]
+__all__ = ["Influence", "Route", "influence", "thing_of", "upward"]
 
-_MOST = 400  # functions looked at; a chain that needs more is reported as unresolved
-_EVERYWHERE = frozenset({"forward", "__call__", "__init__", "main", "run", "apply", "call"})
+_MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
+_EVERYWHERE = frozenset({"forward", "__call__", "__init__", "main", "run", "apply", "call", "get", "create"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Influence:
     reader: Scope
     line: int
     through: Site | None = None
+    attribute: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +41,64 @@ def influence(graph: Graph, attribute: str) -> dict[Thing, Influence]:
     """The functions that read the attribute and the functions that call those, nearest first."""
     found: dict[Thing, Influence] = {}
     for scope, line in readers(graph, attribute):
-        found.setdefault(_thing(scope), Influence(scope, line))
+        found.setdefault(thing_of(scope), Influence(scope, line, attribute=attribute))
     for reader in list(found.values()):
         if reader.reader.name.rpartition(".")[2] in _EVERYWHERE:
             continue
-        for site in graph.callers(_thing(reader.reader)):
+        for site in graph.callers(thing_of(reader.reader)):
             if site.verified and site.scope.kind == "function":
-                found.setdefault(site.caller, Influence(reader.reader, reader.line, site))
+                found.setdefault(site.caller, Influence(reader.reader, reader.line, site, attribute))
     return found
 
 
-def upward(graph: Graph, entry: Thing, reached: Callable[[Thing], Influence | None]) -> Route | None:
+def upward(graph: Graph, entry: Thing, reached: Callable[[Site], Influence | None]) -> Route | None:
     """The shortest way from an influenced function down to the entry, None where none was found.
 
-    References that only agree by name are followed after all verified ones.
+    ``reached`` is asked of each reference on the way. References that only agree by name are followed after all
+    verified ones, except a method's: where every definition of that name was found to lead to the entry, it does
+    not matter which of them is called.
     """
-    start = reached(entry)
-    if start is not None:
-        return Route((), start)
     pending: deque[tuple[Thing, tuple[Site, ...]]] = deque([(entry, ())])
     later: deque[tuple[Thing, tuple[Site, ...]]] = deque()
     seen = {entry}
+    below_by_name: dict[str, int] = {}
+    held: list[tuple[Site, tuple[Site, ...]]] = []
     looked = 0
     while (pending or later) and looked < _MOST:
         thing, below = (pending or later).popleft()
         looked += 1
-        if thing.name.rpartition(".")[2] in _EVERYWHERE and below:
+        bare = thing.name.rpartition(".")[2]
+        below_by_name[bare] = below_by_name.get(bare, 0) + 1
+        through_object = bare in _EVERYWHERE and bool(below)
+        if through_object:
             thing = _class_of(graph, thing) or thing
-        for site in graph.callers(thing):
-            caller = site.caller
-            if not site.scope.name or caller in seen:
-                continue
-            sites = (site, *below)
-            found = reached(caller)
+        sites = [site for site in graph.callers(thing) if site.scope.name]
+        if through_object:
+            sites = [replace(site, verified=None, how="instance") for site in sites if site.verified]
+        complete = below_by_name[bare] >= graph.definitions(bare)
+        ready = [(site, below) for site in sites if site.verified or site.how != "method"]
+        waiting = [(site, below) for site in sites if not (site.verified or site.how != "method")]
+        if complete:
+            ready += [
+                (replace(site, verified=True, how="each"), way)
+                for site, way in (*held, *waiting)
+                if site.use.last == bare
+            ]
+            held = [pair for pair in held if pair[0].use.last != bare]
+        else:
+            held += waiting
+        for site, way in ready:
+            found = reached(site)
             if found is not None and site.verified:
-                return Route(sites, found)
-            seen.add(caller)
-            (pending if site.verified else later).append((caller, sites))
+                return Route((site, *way), found)
+            if site.caller in seen:
+                continue
+            seen.add(site.caller)
+            (pending if site.verified else later).append((site.caller, (site, *way)))
+        if not pending and not later and held:
+            later.extend((site.caller, (site, *way)) for site, way in held if site.caller not in seen)
+            seen.update(site.caller for site, _ in held)
+            held = []
     return None
 
 
@@ -88,5 +110,6 @@ def _class_of(graph: Graph, thing: Thing) -> Thing | None:
     return None
 
 
-def _thing(scope: Scope) -> Thing:
+def thing_of(scope: Scope) -> Thing:
+    """The function or class that a scope defines."""
     return Thing("class" if scope.kind == "class" else "function", scope.module.name, scope.name)
