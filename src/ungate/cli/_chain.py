@@ -29,6 +29,10 @@ def gate_line(gate: Gate, target: Target) -> Text:
     return line
 
 
+def _inside(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 4), expand=False)
+
+
 def _hop(number: str, hop: Hop, target: Target) -> Iterator[Text | Padding]:
     head = Text(f"{number:>3} ", style="dim")
     head.append(hop.symbol, style="bold")
@@ -38,13 +42,13 @@ def _hop(number: str, hop: Hop, target: Target) -> Iterator[Text | Padding]:
         head.append("  not verified", style="yellow")
     yield head
     if hop.note:
-        yield Padding(Text(hop.note, style="dim"), (0, 0, 0, 4))
+        yield _inside(Text(hop.note, style="dim"))
     closed = [gate for gate in hop.gates if gate.status(target) is not Status.OPEN]
     opened = [gate for gate in hop.gates if gate.status(target) is Status.OPEN]
     for gate in (*closed, *opened[:_SHOWN]):
-        yield Padding(gate_line(gate, target), (0, 0, 0, 4))
+        yield _inside(gate_line(gate, target))
     if len(opened) > _SHOWN:
-        yield Padding(Text(f"and {len(opened) - _SHOWN} more, open", style="dim"), (0, 0, 0, 4))
+        yield _inside(Text(f"and {len(opened) - _SHOWN} more, open", style="dim"))
 
 
 def chain_lines(chain: Chain) -> Iterator[Text | Padding]:

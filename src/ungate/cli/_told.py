@@ -30,7 +30,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:
         if finding.file:
             line.append(f"  {finding.file}:{finding.line}", style="cyan")
         yield line
-        yield Padding(Text(finding.advice, style="dim"), (0, 0, 0, 9))
+        yield Padding(Text(finding.advice, style="dim"), (0, 0, 0, 9), expand=False)
 
 
 def _edits(series: Series, target: Target) -> Iterator[Text]:
@@ -64,9 +64,9 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
             low, high = (verdict.low - 1) * 100, (verdict.high - 1) * 100
             line.append(f"  ({low:+.1f} % to {high:+.1f} % at {verdict.level * 100:.1f} %, {verdict.pairs} pairs)")
         yield line
-        yield Padding(Text(verdict.reason), (0, 0, 0, 2))
+        yield Padding(Text(verdict.reason), (0, 0, 0, 2), expand=False)
         if verdict.diagnosis:
-            yield Padding(Text(verdict.diagnosis, style="italic"), (0, 0, 0, 2))
+            yield Padding(Text(verdict.diagnosis, style="italic"), (0, 0, 0, 2), expand=False)
 
 
 def _guards(records: Records) -> Table:

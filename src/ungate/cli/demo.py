@@ -10,6 +10,21 @@ from ungate.cli.run import show
 __all__ = ["demo"]
 
 
+def _compiler() -> None:
+    """Refusal where there is no C++ compiler, since the lab's kernels are compiled on this machine."""
+    import os
+    import shutil
+
+    from ungate.errors import Refusal
+
+    names = [os.environ["CXX"]] if os.environ.get("CXX") else ["c++", "g++", "clang++"]
+    if not any(map(shutil.which, names)):
+        raise Refusal(
+            f"The demo compiles kernels with the system's C++ compiler, and none of {', '.join(names)} is on PATH.",
+            "Install one and run the demo again: apt-get install g++ (Debian, Ubuntu) or dnf install gcc-c++ (Fedora)",
+        )
+
+
 @click.command()
 @click.option("--ranks", type=click.Choice(["2", "4", "8"]), default="4", show_default=True, help="Tensor parallel.")
 @click.option("--pairs", type=click.IntRange(2, 32), default=3, show_default=True, help="Pairs of server starts.")
@@ -25,11 +40,10 @@ def demo(ranks: str, pairs: int, load_seconds: float, as_json: bool) -> int:
     from ungate import pipeline, recipes
     from ungate.errors import Exit
     from ungate.host.environment import resolve
-    from ungate.host.toolchain import host_compiler
     from ungate.lab.install import command, install
     from ungate.model import Target
 
-    host_compiler()
+    _compiler()
     recipe = recipes.load("lab-allreduce-fusion")
     folder = pipeline.new_folder("demo")
     lab = install(folder / "site")

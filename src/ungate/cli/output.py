@@ -21,19 +21,21 @@ if TYPE_CHECKING:
 
 __all__ = ["document", "notes", "paper", "plain", "progress"]
 
+_UNWRAPPED = 10_000  # a pipe has no width: whoever reads it wraps
+
 
 def paper() -> Console:
     """The console for the result, on stdout."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty(), emoji=False)
+    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _UNWRAPPED)
 
 
 def notes() -> Console:
     """The console for progress and errors, on stderr."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty(), emoji=False)
+    return Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _UNWRAPPED)
 
 
 def document(value: object) -> None:

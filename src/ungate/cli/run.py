@@ -27,6 +27,7 @@ STAGES = ("doctor", "scan", "trace", "check", "patch", "build", "launch", "measu
 @click.option(
     "--start-minutes", type=click.FloatRange(0.1), default=15.0, show_default=True, help="Until ready, at most."
 )
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="For both arms; repeatable.")
 @click.option(
     "--facts", type=click.Path(path_type=Path, dir_okay=False), help="Host facts from 'ungate doctor --json'."
 )

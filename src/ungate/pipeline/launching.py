@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -10,22 +9,16 @@ from ungate.errors import Refusal
 from ungate.judge import Guard
 from ungate.launch import Engine, Server, detect, engine, serve, wait_ready
 from ungate.launch.ports import free_port
-from ungate.measure import activation, ladder
+from ungate.measure import activation, answers, ladder
 from ungate.model import Arm, Decision
+from ungate.pipeline.environment import base_environment
 from ungate.pipeline.records import Context, Records, Request, StartRecord
 
-__all__ = ["BASELINE", "CANDIDATE", "base_environment", "begin", "engine_of", "launch"]
+__all__ = ["BASELINE", "CANDIDATE", "begin", "engine_of", "launch"]
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 
-
-def base_environment(request: Request) -> dict[str, str]:
-    """The environment both arms start from: ungate's own, with the packages of ``--site`` on the path."""
-    environment = {**os.environ, **request.variables}
-    if request.environment.python is None:
-        roots = [str(root) for root in request.environment.roots]
-        environment["PYTHONPATH"] = os.pathsep.join([*roots, *filter(None, [environment.get("PYTHONPATH", "")])])
-    return environment
+_PROVED = {activation.Proof.PROVED: True, activation.Proof.DISPROVED: False, activation.Proof.UNPROVED: None}
 
 
 def engine_of(request: Request) -> Engine:
@@ -67,17 +60,20 @@ def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Serve
 def launch(request: Request, records: Records, context: Context) -> Records:
     """Start each arm once; a candidate that does not start or answers wrongly ends the run with a revert."""
     pair = arms(request, records)
-    answers: dict[str, ladder.Answers] = {}
+    given: dict[str, answers.Answers] = {}
     proofs: dict[str, activation.Reading] = {}
     starts: list[StartRecord] = []
     cell = request.recipe.cells[0]
+    ladder_of = answers.rungs(max(request.recipe.cells, key=lambda each: each.concurrency))
     for arm in pair:
         context.report(f"starting the {arm.name} once: ready, outputs, proof that the path runs")
         try:
             with begin(request, arm, free_port()) as server:
                 ready = wait_ready(server, cell, report=context.report)
-                answers[arm.name] = ladder.collect(server.url, server.model, report=context.report)
-                proofs[arm.name] = activation.read(server.url, request.recipe.proof, server.log.path)
+                given[arm.name] = answers.collect(
+                    server.url, server.model, ladder_of, repeats=2 if arm.name == BASELINE else 1
+                )
+                proofs[arm.name] = activation.read(server.url, request.recipe.proof, log=server.log.path)
                 starts.append(StartRecord(arm.name, -1, ready.seconds))
         except Refusal as refusal:
             if arm.name == BASELINE:
@@ -91,14 +87,16 @@ def launch(request: Request, records: Records, context: Context) -> Records:
                 starts=tuple(starts),
                 stopped=f"the candidate does not start: {refusal.what}",
             )
-    compared = ladder.compare(answers[BASELINE], answers[CANDIDATE])
-    proof = activation.judge(proofs[BASELINE], proofs[CANDIDATE])
+    compared = ladder.compare(given[BASELINE], given[CANDIDATE])
+    proof = activation.prove(proofs[BASELINE], proofs[CANDIDATE])
     guards = (
         Guard(
             "the candidate starts", True, f"ready after {starts[1].ready_s:.1f} s (baseline {starts[0].ready_s:.1f} s)"
         ),
-        Guard("outputs are right", compared.holds, compared.sentence),
-        Guard("the opened path runs in the candidate only", proof.holds, proof.sentence, Decision.INCONCLUSIVE),
+        Guard("outputs are right", compared.holds, compared.evidence),
+        Guard(
+            "the opened path runs in the candidate only", _PROVED[proof.proof], proof.evidence, Decision.INCONCLUSIVE
+        ),
     )
-    stopped = "" if compared.holds is not False else f"the candidate's outputs are wrong: {compared.sentence}"
+    stopped = "" if compared.holds is not False else f"the candidate's outputs are wrong: {compared.evidence}"
     return replace(records, arms=pair, guards=guards, starts=tuple(starts), stopped=stopped)

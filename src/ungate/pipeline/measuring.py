@@ -5,17 +5,19 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ungate.errors import Refusal
 from ungate.judge import Guard, Plan, decide, floor, order, plan
 from ungate.judge.interval import Prior
-from ungate.launch import wait_ready
+from ungate.launch import Watch, wait_ready
 from ungate.launch.ports import free_port
 from ungate.measure import load, telemetry
 from ungate.measure.load import Progress
 from ungate.measure.result import LoadResult, Stop
+from ungate.measure.telemetry import Window
 from ungate.model import Arm, Cell, Decision, Sample, Verdict
+from ungate.pipeline import readings
 from ungate.pipeline.launching import BASELINE, CANDIDATE, begin
 from ungate.pipeline.records import Context, Records, Request, StartRecord
 
@@ -24,7 +26,8 @@ __all__ = ["COLLAPSE", "design", "judge", "measure"]
 COLLAPSE = 0.5
 """A candidate below this share of the baseline's throughput ends a cell's load early; its figure still counts."""
 
-_SURE_S = 3.0  # load seconds before a collapse is believed
+_SURE_S = 2.5  # load seconds before a collapse is believed
+_IDLE_S = 1.0  # the server at rest, for the bands of the spin rule
 _SPREAD = 0.05  # between starts, until this machine has A/A runs of its own
 _THROUGHPUT = "output_tokens_per_second"
 
@@ -45,18 +48,27 @@ def measure(request: Request, records: Records, context: Context) -> Records:
     by_name = {arm.name: arm for arm in records.arms}
     begun = time.monotonic()
     sequence = order(chosen.pairs)
-    starts, samples, readings = list(records.starts), list[Sample](), list[dict[str, object]]()
+    done: list[_Start] = []
     for number, name in enumerate(sequence):
         if number % 2 == 0 and number and _over(begun, number, request.budget_s):
-            starts.append(StartRecord(name, number, None, "left out: the time budget is used up"))
+            late = StartRecord(name, number, None, "left out: the time budget is used up")
+            done.append(_Start(late, ()))
             break
         context.report(f"start {number + 1} of {len(sequence)}: {name}", number, len(sequence))
-        start, fresh, seen = _one(request, by_name[name], number, samples, context)
-        context.keep(fresh)
-        starts.append(start)
-        samples += fresh
-        readings += seen
-    return replace(records, plan=chosen, starts=tuple(starts), samples=tuple(samples), telemetry=tuple(readings))
+        earlier = [sample for start in done for sample in start.samples]
+        one = _one(request, by_name[name], number, earlier, context)
+        context.keep(one.samples)
+        done.append(one)
+    windows = {key: window for one in done for key, window in one.windows.items()}
+    idle = next((one.idle for one in done if one.idle is not None), None)
+    return replace(
+        records,
+        plan=chosen,
+        starts=(*records.starts, *(one.record for one in done)),
+        samples=tuple(sample for one in done for sample in one.samples),
+        telemetry=tuple(row for one in done for row in one.rows),
+        diagnoses={cell: readings.diagnose(windows, cell, idle) for cell in request.recipe.cells},
+    )
 
 
 def _over(begun: float, done: int, budget_s: float) -> bool:
@@ -65,43 +77,60 @@ def _over(begun: float, done: int, budget_s: float) -> bool:
     return elapsed + 2 * elapsed / done > budget_s
 
 
-def _one(
-    request: Request, arm: Arm, number: int, earlier: Sequence[Sample], context: Context
-) -> tuple[StartRecord, list[Sample], list[dict[str, object]]]:
-    samples: list[Sample] = []
-    readings: list[dict[str, object]] = []
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What one start gave."""
+
+    record: StartRecord
+    samples: tuple[Sample, ...]
+    rows: tuple[dict[str, object], ...] = ()
+    windows: readings.Windows = field(default_factory=dict)
+    idle: Window | None = None
+
+
+def _one(request: Request, arm: Arm, number: int, earlier: Sequence[Sample], context: Context) -> _Start:
     cells = request.recipe.cells
+    samples: list[Sample] = []
     try:
         with begin(request, arm, free_port()) as server:
             ready = wait_ready(server, cells[0], report=context.report)
-            with telemetry.Recorder(server.pids) as recorder:
+            with telemetry.Recorder(server.pids) as recorder, Watch(server) as watch:
+                with recorder.phase("idle"):
+                    time.sleep(_IDLE_S)
                 for cell in cells:
-                    recorder.phase(str(cell))
-                    result = load.run(
-                        server.url,
-                        server.model,
-                        cell,
-                        seconds=request.load_s,
-                        seed=number // 2,
-                        on_progress=_watch(arm, cell, earlier),
-                    )
+                    with recorder.phase(str(cell)):
+                        look = _look(arm, cell, earlier, recorder, watch)
+                        result = load.run(
+                            server.url, server.model, cell, seconds=request.load_s, seed=number // 2, on_progress=look
+                        )
                     samples += _samples(arm.name, number, cell, result)
-            readings = recorder.rows(arm.name, number)
-        return StartRecord(arm.name, number, ready.seconds), samples, readings
+            series = recorder.series()
+        windows = {(arm.name, number, cell): window for cell in cells if (window := series.window(str(cell)))}
+        rows = readings.rows(series, arm.name, number)
+        record = StartRecord(arm.name, number, ready.seconds)
+        return _Start(record, tuple(samples), rows, windows, series.window("idle"))
     except Refusal as refusal:
-        missing = [cell for cell in cells if cell not in {sample.cell for sample in samples}]
-        samples += [Sample(arm.name, number, cell, _THROUGHPUT, None, "tok/s", refusal.what) for cell in missing]
-        return StartRecord(arm.name, number, None, refusal.what), samples, readings
+        done = {sample.cell for sample in samples}
+        missing = [
+            Sample(arm.name, number, cell, _THROUGHPUT, None, "tok/s", refusal.what)
+            for cell in cells
+            if cell not in done
+        ]
+        return _Start(StartRecord(arm.name, number, None, refusal.what), (*samples, *missing))
 
 
-def _watch(arm: Arm, cell: Cell, earlier: Sequence[Sample]) -> load.OnProgress:
-    """Ends the load once a candidate has clearly collapsed; a baseline is always measured in full."""
+def _look(
+    arm: Arm, cell: Cell, earlier: Sequence[Sample], recorder: telemetry.Recorder, watch: Watch
+) -> load.OnProgress:
+    """Feeds the token counter on, and ends the load when the server is broken or the candidate has collapsed."""
     known = [s.value for s in earlier if s.arm == BASELINE and s.cell == cell and s.metric == _THROUGHPUT and s.value]
-    if arm.name == BASELINE or not known:
-        return lambda progress: None
-    limit = COLLAPSE * statistics.median(known)
+    limit = COLLAPSE * statistics.median(known) if known and arm.name == CANDIDATE else 0.0
 
     def look(progress: Progress) -> Stop | None:
+        recorder.tokens(progress.tokens)
+        watch.progress(progress.tokens)
+        if watch.fault is not None:
+            return Stop(watch.fault.what)
         rate = progress.tokens_per_second
         if progress.phase == "measure" and progress.seconds >= _SURE_S and rate is not None and rate < limit:
             return Stop(f"collapsed: {rate:.1f} tok/s against {limit / COLLAPSE:.1f} of the baseline", usable=True)
@@ -139,7 +168,6 @@ def judge(request: Request, records: Records, context: Context) -> Records:
             [v for (arm, _), v in sorted(values.items(), key=lambda kv: kv[0][1]) if arm == name and v]
             for name in (BASELINE, CANDIDATE)
         ]
-        diagnosis = telemetry.diagnose(records.telemetry, cell, ratios)
         verdicts.append(
             decide(
                 cell,
@@ -149,7 +177,7 @@ def judge(request: Request, records: Records, context: Context) -> Records:
                 noise=floor(by_arm),
                 level=records.plan.level,
                 prior=context.prior,
-                diagnosis=diagnosis,
+                diagnosis=records.diagnoses.get(cell, ""),
             )
         )
     return replace(records, verdicts=tuple(verdicts))

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from ungate.errors import Refusal
 from ungate.host import packages as installed
-from ungate.model import Finding, Reached, Series
+from ungate.host.folders import cache_dir
+from ungate.model import Finding, Series
+from ungate.pipeline.environment import base_environment
 from ungate.pipeline.reading import to_open
 from ungate.pipeline.records import Context, Records, Request
 
@@ -45,6 +47,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     """Edit a private copy of the packages, scan it again, and make sure that the installed ones are untouched."""
     import ungate.patch
     import ungate.scan
+    from ungate.patch.diff import unified
     from ungate.patch.overlay import create
 
     chain, before = records.chain, records.scan
@@ -58,7 +61,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
             f"See the whole chain: ungate why {request.recipe.name} --target {request.target}",
         )
     context.report("copying the packages into an overlay")
-    overlay = create(series, records.packages, request.folder / "overlay")
+    overlay = create(series, records.packages, cache_dir() / "overlays", base=base_environment(request))
     context.report("scanning the overlay again")
     copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
     after = ungate.scan.scan(copies, report=context.report)
@@ -71,9 +74,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
         )
     context.report("checking that the installed files are as they were")
     pristine = tuple((package.name, _unchanged(package, series)) for package in records.packages)
-    return replace(
-        records, series=series, overlay=overlay, diff=ungate.patch.unified(series, records.packages), pristine=pristine
-    )
+    return replace(records, series=series, overlay=overlay, diff=unified(series, records.packages), pristine=pristine)
 
 
 def _names(records: Records) -> frozenset[str]:
@@ -99,23 +100,34 @@ def _was_off_before(package: installed.Package, file: str, series: Series) -> bo
 
 
 def build(request: Request, records: Records, context: Context) -> Records:
-    """Compile what the edits touch, in the overlay, for the target."""
-    import ungate.build
+    """Compile what the edits touch, in the overlay, for the target; a hollow kernel ends the run."""
+    from ungate.build import compile_recipe
 
-    assert records.overlay is not None
-    artifacts = ungate.build.compile_recipe(
-        request.recipe, records.overlay.environment, request.target, request.folder, report=context.report
+    overlay, recipe = records.overlay, request.recipe
+    assert overlay is not None
+    if not recipe.build:
+        return records
+    artifacts = compile_recipe(
+        recipe.build,
+        packages=records.packages,
+        environment={**base_environment(request), **overlay.environment, **recipe.environment},
+        built_in=overlay.caches,
+        target=request.target,
+        python=request.environment.python,
+        log=request.folder / "build.log",
+        prefix=recipe.kernel_prefix,
+        report=context.report,
     )
-    hollow = [artifact for artifact in artifacts if artifact.hollow]
     findings = tuple(
         Finding(
-            "hollow-binary",
-            "terminal",
-            f"{artifact.hollow} of {artifact.kernels} kernels in {artifact.path.name} have no body",
-            f"See which: ungate build {request.recipe.name} --target {request.target}",
-            reached=Reached.UNKNOWN,
+            rule="hollow-binary",
+            severity="terminal",
+            what=f"{artifact.hollow} of {artifact.kernels} kernels in {artifact.path.name} have no body",
+            evidence=artifact.note,
+            advice=f"Open the gates around them too: ungate check {recipe.name} --target {request.target}",
         )
-        for artifact in hollow
+        for artifact in artifacts
+        if artifact.hollow
     )
     stopped = findings[0].what if findings else ""
     return replace(records, artifacts=artifacts, findings=(*records.findings, *findings), stopped=stopped)

@@ -16,10 +16,10 @@ def doctor(request: Request, records: Records, context: Context) -> Records:
     """Read the facts of this host, unless the facts of another were given."""
     if request.facts is not None:
         return replace(records, facts=request.facts)
-    from ungate.host.facts import read
+    from ungate.host.facts import collect
 
     context.report("reading the facts of this host")
-    return replace(records, facts=read(request.environment))
+    return replace(records, facts=collect(request.environment))
 
 
 def scan(request: Request, records: Records, context: Context) -> Records:
@@ -46,7 +46,8 @@ def to_open(chain: Chain) -> tuple[Gate, ...]:
     A co-compiled unit is opened too although the engine does not call it: a module is built as a whole, and
     what is left closed in it would be compiled to kernels without a body.
     """
-    gates = {gate.id: gate for gate in chain.gates if gate.status(chain.target) is Status.CLOSED}
+    # What lets no architecture through is closed by the toolkit's version or for good, not by the architecture.
+    gates = {gate.id: gate for gate in chain.gates if gate.status(chain.target) is Status.CLOSED and gate.passes.yes}
     return tuple(gates.values())
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ungate.host.files import write
 from ungate.model import Decision
 from ungate.pipeline.records import Context, Records, Request
+from ungate.plain import plain
 
 __all__ = ["fingerprint", "following", "reopen", "tell"]
 
@@ -29,7 +30,9 @@ def fingerprint(records: Records) -> dict[str, object]:
     return {
         "packages": {package.name: package.version for package in records.packages},
         "series": records.series.digest if records.series else None,
-        "host": facts.fingerprint() if facts is not None else None,
+        "driver": facts.driver if facts is not None else None,
+        "gpus": [gpu.name for gpu in facts.gpus] if facts is not None else None,
+        "links": plain(facts.links) if facts is not None else None,
     }
 
 
