@@ -8,10 +8,17 @@ from pathlib import Path
 
 from ungate.patch.disk import Disk, Owner
 
-__all__ = ["Counting", "Failing", "Killing"]
+__all__ = ["Counting", "Failing", "Killing", "Swift"]
 
 
-class Counting(Disk):
+class Swift(Disk):
+    """A disk that does not wait for the device: a killed process loses nothing that it has written."""
+
+    def _sync(self, handle: int) -> None:
+        pass
+
+
+class Counting(Swift):
     """Counts the steps; :meth:`reached` is told ``before``, ``half`` (of writes) and ``after`` each."""
 
     def __init__(self) -> None:

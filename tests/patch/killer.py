@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.patch.faults import Counting, Killing
+from tests.patch.faults import Counting, Killing, Swift
 from tests.patch.site import again, story
 
 from ungate.host.packages import Package, below
@@ -28,13 +28,6 @@ from ungate.patch.state import journal_of, read_stack
 __all__ = ["main"]
 
 _Files = dict[str, bytes]
-
-
-class Swift(Disk):
-    """A disk that does not wait for the device: a killed process loses nothing that it has written."""
-
-    def _flush(self, folder: Path) -> None:
-        pass
 
 
 @dataclass

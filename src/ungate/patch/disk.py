@@ -45,7 +45,7 @@ class Disk:
                 state = os.fstat(stream.fileno())
                 if (state.st_uid, state.st_gid) != (owner.uid, owner.gid):
                     os.fchown(stream.fileno(), owner.uid, owner.gid)
-            os.fsync(stream.fileno())
+            self._sync(stream.fileno())
 
     def rename(self, source: Path, place: Path) -> None:
         """Put ``source`` at ``place`` in one step: a new inode, whatever other names the old one has."""
@@ -54,20 +54,24 @@ class Disk:
 
     def remove(self, path: Path) -> None:
         """Remove a file; that it is gone already is no error."""
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-            self._flush(path.parent)
+        if os.path.lexists(path):  # a read-only file system refuses even what is not there
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                self._flush(path.parent)
 
     def append(self, path: Path, line: bytes) -> None:
         """Add one line to the journal's log."""
         with path.open("ab") as stream:
             stream.write(line)
             stream.flush()
-            os.fsync(stream.fileno())
+            self._sync(stream.fileno())
+
+    def _sync(self, handle: int) -> None:
+        os.fsync(handle)
 
     def _flush(self, folder: Path) -> None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(handle)
+            self._sync(handle)
         finally:
             os.close(handle)
