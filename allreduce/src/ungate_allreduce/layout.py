@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 from .variant import MAX_WORLD, Line, up
 
-__all__ = ["CELL_BYTES", "CONTROL_BYTES", "MEETING_OFFSET", "REPORT_OFFSET", "SENTINEL_GENERATIONS", "Layout"]
+__all__ = ["CELL_BYTES", "CONTROL_BYTES", "HEADER_LINES", "MEETING_OFFSET", "REPORT_OFFSET", "SENTINEL_GENERATIONS", "Layout"]
 
 CELL_BYTES = 64
 """Distance between words of different writers, so that no two share a cache line."""
 REPORT_OFFSET = 0
 MEETING_OFFSET = CELL_BYTES * MAX_WORLD
 CONTROL_BYTES = 4096
+HEADER_LINES = 32
+"""Copies of the header a generation, 64 bytes apart: many blocks reading one host address queue up."""
 HEADER_BYTES = 4096
 TAGGED_GENERATIONS = 2
 """A rank is at most one call ahead of a peer, and a tag tells calls apart: two generations."""
@@ -89,6 +91,10 @@ class Layout:
     def slot(self, rank: int) -> int:
         """Offset of a rank's slot in the segment."""
         return CONTROL_BYTES + rank * self.slot_bytes
+
+    def header(self, tag: int) -> int:
+        """Offset in the slot of the first header line of a call."""
+        return (tag & 1) * HEADER_LINES * CELL_BYTES
 
     def capacity(self, line: Line) -> int:
         """Lines a message may have in this format."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from .driver import driver
 from .launch import STATE_BUDGET_OFFSET, STATE_BYTES, Own, fill, launch_type
-from .layout import CELL_BYTES, REPORT_OFFSET, Layout
+from .layout import CELL_BYTES, HEADER_LINES, REPORT_OFFSET, Layout
 from .loaded import Kernel, load
 from .memory import Segment
 from .slots import Slots, host_slots
@@ -135,8 +135,9 @@ class VirtualWorld:
                 continue
             slot = layout.slot(peer)
             header = (variant.identity() | tag << 32, rows | tag << 32)
-            for place, word in enumerate(header):
-                self.segment.word(slot + 128 * tag + 8 * place).value = word
+            for copy in range(HEADER_LINES):
+                for place, word in enumerate(header):
+                    self.segment.word(slot + layout.header(tag) + CELL_BYTES * copy + 8 * place).value = word
             for shot in range(variant.shots):
                 line = np.full((lines, 4), 0x3F803F80 + peer, np.uint32)
                 if not sentinel:

@@ -294,7 +294,7 @@ class Workspace:
         if self.slots.transport != "host":
             return ""
         here, there = (
-            self.segment.word(self.layout.slot(rank) + (call & 1) * 128 + 8).value & 0xFFFFFFFF
+            self.segment.word(self.layout.slot(rank) + self.layout.header(call) + 8).value & 0xFFFFFFFF
             for rank in (self.rank, peer)
         )
         same = "the same number of" if here == there else f"{there} there, {here} here:"

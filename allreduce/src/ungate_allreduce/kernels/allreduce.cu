@@ -18,13 +18,33 @@ DEV void ld_state(const State* state, u32* out) {
 // A worker has read the state and pushed its lines: the service warp may advance the epoch, and the next kernel
 // may be launched up to its own wait.
 DEV void released(bool first) {
-  if (first) asm volatile("bar.arrive 2, %0;" ::"n"(THREADS + 32) : "memory");
+  if (first) BAR_ARRIVE(2, THREADS + 32);
 #if PDL
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-#if PATTERN
+#if WORLD > 1 && LINE_WORDS == 4
+// Every peer has sent a line of this call to this block, so none still reads the generation before: put the
+// sentinel back there.
+DEV void rearm(const Params& p, u32 calls) {
+  if (calls == 0u) return;
+  const u32 used = p.state->used[(calls - 1u) & 3u];
+  const u64 old = p.sentinel_offset + ((calls - 1u) & 3u) * p.sentinel_generation;
+#pragma unroll 1
+  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < (used & 0x7fffffffu); i += gridDim.x * THREADS) {
+#pragma unroll
+    for (int k = 0; k < TARGETS; ++k) {
+      if (TARGETS > 1 && k == (int)p.rank) continue;
+      const u64 at = p.target[k] + old + 16ull * i;
+      st_words(at, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
+      if (used >> 31) st_words(at + p.sentinel_phase, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
+    }
+  }
+}
+#endif
+
+#if PATTERN && SPLIT > 1
 DEV u64 ld_partial(u64 address) {
   u64 value;
   asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(value) : "l"(address) : "memory");
@@ -178,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
         for (int v = 0; v < VEC; ++v) remote[v] = valid[v] && owner[v] != p.rank;
         if (!failed) failed = !collect<VEC>(p, area + phase, line, owner, remote, word, tag, wait);
       }
-      asm volatile("bar.sync 3, %0;" ::"n"(THREADS) : "memory");
+      BAR_SYNC(3, THREADS);
 #pragma unroll
       for (int v = 0; v < VEC; ++v) {
         u32 j = line[v] - t.line - p.rank * SEGMENT;
@@ -191,8 +211,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
     } else if (first) {
       if (tid < THREADS + 32) {
         failed = !serve(p, tag, calls, failed);
-        asm volatile("bar.sync 2, %0;" ::"n"(THREADS + 32) : "memory");
-        if (tid == THREADS) advance(p, tag, calls);
       } else if (blockIdx.x == 0 && tid == THREADS + 32) {
         // Orders the re-arming of the call before this one ahead of the push of the call after this one.
         asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -211,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
           for (int w = 0; w < LINE_WORDS; ++w) s_word[i * LINE_WORDS + w] = word[v][w];
         }
       }
-      asm volatile("bar.sync 4, %0;" ::"n"(THREADS) : "memory");
+      BAR_SYNC(4, THREADS);
     }
     u32 value[EV][EW];
 #pragma unroll
@@ -246,6 +264,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #endif
 
     failed = join_any(failed, BLOCK);
+#if WORLD > 1 && LINE_WORDS == 4
+    if (worker && !failed && index + gridDim.x >= tiles) rearm(p, calls);
+#endif
 
 #if PATTERN
     if (worker) {
@@ -281,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #pragma unroll
         for (int step = 1; step < 32; step *= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
         if ((tid & 31) == 0) s_most[tid / 32] = most;
-        asm volatile("bar.sync 3, %0;" ::"n"(THREADS) : "memory");
+        BAR_SYNC(3, THREADS);
         most = s_most[0];
 #pragma unroll
         for (int k = 1; k < THREADS / 32; ++k) most = fmaxf(most, s_most[k]);
@@ -316,22 +337,6 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
     }
 #endif
     // Shared memory is written again in the next turn.
-    if (index + gridDim.x < tiles) asm volatile("bar.sync 5, %0;" ::"n"(BLOCK) : "memory");
+    if (index + gridDim.x < tiles) BAR_SYNC(5, BLOCK);
   }
-
-#if WORLD > 1 && LINE_WORDS == 4
-  // Every peer has sent this call's lines, so none still reads the generation before: put the sentinel back.
-  if (worker && !failed && calls != 0u) {
-    const u32 used = p.state->used[(calls - 1u) & 3u];
-    const u64 old = p.sentinel_offset + ((calls - 1u) & 3u) * p.sentinel_generation;
-    for (u32 i = blockIdx.x * THREADS + tid; i < (used & 0x7fffffffu); i += gridDim.x * THREADS) {
-#pragma unroll
-      for (int k = 0; k < TARGETS; ++k) {
-        if (TARGETS > 1 && k == (int)p.rank) continue;
-        st_words(p.target[k] + old + 16ull * i, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
-        if (used >> 31) st_words(p.target[k] + old + phase + 16ull * i, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
-      }
-    }
-  }
-#endif
 }

@@ -44,6 +44,8 @@ struct __align__(16) State {
   u64 timeouts;
 };
 
+#define HEADERS 32u  // header lines of a generation, 64 bytes apart
+
 #define REASON_TIMEOUT 1u
 #define REASON_MISMATCH 2u
 #define REASON_PEER 3u
@@ -92,6 +94,7 @@ DEV bool expired(Wait& wait, const Params& p, u32 reason, u32 peer, u32 tag) {
   if (ld_u32_gpu(&p.state->status) != 0u) return true;
 #if WORLD > 1
   if ((wait.polls & 255u) == 0u) {
+#pragma unroll 1
     for (u32 r = 0; r < WORLD; ++r) {
       if (r != p.rank && (u32)ld_u64_sys(p.reports + 64ull * r) != 0u) {
         give_up(p, REASON_PEER, r, tag);
@@ -107,9 +110,23 @@ DEV bool expired(Wait& wait, const Params& p, u32 reason, u32 peer, u32 tag) {
   return false;
 }
 
-// Named barrier over `threads` threads that also tells every one of them whether any had `flag` set.
+// Named barriers count whole warps each time one arrives, so a warp has to be together before it does: lanes
+// that leave a polling loop one by one would otherwise arrive twice and open the barrier early.
+#define BAR_SYNC(id, threads)                                      \
+  do {                                                             \
+    __syncwarp();                                                  \
+    asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory"); \
+  } while (0)
+#define BAR_ARRIVE(id, threads)                                      \
+  do {                                                               \
+    __syncwarp();                                                    \
+    asm volatile("bar.arrive %0, %1;" ::"n"(id), "n"(threads) : "memory"); \
+  } while (0)
+
+// Barrier over `threads` threads that also tells every one of them whether any had `flag` set.
 DEV bool join_any(bool flag, int threads) {
   u32 any;
+  __syncwarp();
   asm volatile("{.reg .pred p, q;\n\tsetp.ne.u32 p, %1, 0;\n\tbar.red.or.pred q, 1, %2, p;\n\tselp.u32 %0, 1, 0, q;}"
                : "=r"(any) : "r"((u32)flag), "r"(threads) : "memory");
   return any != 0u;

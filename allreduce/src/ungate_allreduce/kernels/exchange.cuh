@@ -104,49 +104,7 @@ DEV bool collect(const Params& p, u64 offset, const u32* line, const u32* owner,
   return true;
 }
 
-// The service warp: tells peers which call this is, hears which one theirs is, advances the epoch, and
-// refreshes one unused line a call so that no tag in the slot is ever older than a full turn of the epoch.
-DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
-  const int lane = threadIdx.x & 31;
-  const u64 header = (u64)(tag & 1u) * 128u;
-  if (!failed && blockIdx.x == 0 && lane == 0) {
-#pragma unroll
-    for (int k = 0; k < TARGETS; ++k) {
-      if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + header, p.describe, p.rows, tag);
-    }
-    u32 spare = (tag >> 1) % p.tagged_lines;
-    if (LINE_WORDS == 4 || spare >= p.lines) {
-      for (u32 phase = 0; phase < p.phases; ++phase) {
-        u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
-#pragma unroll
-        for (int k = 0; k < TARGETS; ++k) {
-          if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
-        }
-      }
-    }
-  }
-  bool good = !failed;
-  if (good && lane < WORLD && lane != (int)p.rank) {
-    Wait wait = {0u, 0ull};
-    u32 raw[4];
-    while (true) {
-      ld_tagged(p.source[lane] + header, raw);
-      if (raw[1] == tag && raw[3] == tag) break;
-      if (expired(wait, p, REASON_TIMEOUT, lane, tag)) {
-        good = false;
-        break;
-      }
-    }
-    if (good && (raw[0] != p.describe || raw[2] != p.rows)) {
-      give_up(p, REASON_MISMATCH, lane, tag);
-      good = false;
-    }
-  }
-  return good;
-}
-#endif
-
-// After every thread of this block has read the state: the last block to arrive advances it.
+// After every worker of this block has read the state: the last block to arrive advances it.
 DEV void advance(const Params& p, u32 tag, u32 calls) {
   State* s = p.state;
   if (atomicAdd(&s->arrivals, 1u) == gridDim.x - 1u) {
@@ -161,3 +119,63 @@ DEV void advance(const Params& p, u32 tag, u32 calls) {
 #endif
   }
 }
+
+// Copies of the header line, one for so many blocks: reads of one host address by many blocks queue up, about
+// 0.6 us each (measured on an H200), so that a single header would cost more than the data.
+DEV u32 header_copies(const Params& p) {
+  const u32 copies = p.lines / 128u;
+  return copies < 1u ? 1u : (copies > HEADERS ? HEADERS : copies);
+}
+
+// The service warp: tells peers which call this is, hears which one theirs is, advances the epoch, and
+// refreshes one unused line a call so that no tag in the slot is ever older than a full turn of the epoch.
+DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
+  const int lane = threadIdx.x & 31;
+  const u64 header = (u64)(tag & 1u) * (HEADERS * 64u);
+  const u32 copies = header_copies(p);
+  bool good = !failed;
+  const bool listens = good && lane < WORLD && lane != (int)p.rank;
+  if (good) {
+#pragma unroll 1
+    for (u32 copy = blockIdx.x + lane * gridDim.x; copy < copies; copy += 32u * gridDim.x) {
+#pragma unroll
+      for (int k = 0; k < TARGETS; ++k) {
+        if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + header + 64ull * copy, p.describe, p.rows, tag);
+      }
+    }
+  }
+  u32 raw[4] = {0u, 0u, 0u, 0u};
+  const u64 heard = listens ? p.source[lane] + header + 64ull * (blockIdx.x % copies) : 0ull;
+  if (listens) ld_tagged(heard, raw);
+  BAR_SYNC(2, THREADS + 32);
+  if (lane == 0) advance(p, tag, calls);
+  if (good && blockIdx.x == 0 && lane == 0) {
+    const u32 spare = (tag >> 1) % p.tagged_lines;
+    if (LINE_WORDS == 4 || spare >= p.lines) {
+#pragma unroll 1
+      for (u32 phase = 0; phase < p.phases; ++phase) {
+        const u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
+#pragma unroll
+        for (int k = 0; k < TARGETS; ++k) {
+          if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
+        }
+      }
+    }
+  }
+  if (listens) {
+    Wait wait = {0u, 0ull};
+    while (raw[1] != tag || raw[3] != tag) {
+      if (expired(wait, p, REASON_TIMEOUT, lane, tag)) {
+        good = false;
+        break;
+      }
+      ld_tagged(heard, raw);
+    }
+    if (good && (raw[0] != p.describe || raw[2] != p.rows)) {
+      give_up(p, REASON_MISMATCH, lane, tag);
+      good = false;
+    }
+  }
+  return good;
+}
+#endif

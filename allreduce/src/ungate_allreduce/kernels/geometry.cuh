@@ -78,11 +78,14 @@ DEV u32 row_elements(const Params& p) {
 #endif
 }
 
+// An aligned row is a multiple of 16 bytes, so lines of 8 and 16 bytes never reach over its end.
+#define WHOLE(count) (PATTERN && (count) != 3)
+
 // COUNT words from word `at` of a row of `elements` elements; what lies beyond the row reads as zero.
 template <int COUNT>
 DEV void load_row(const u8* row, u32 at, u32 elements, u32* out) {
 #if ALIGNED
-  if ((at + COUNT) * EPW <= elements) {
+  if (WHOLE(COUNT) || (at + COUNT) * EPW <= elements) {
     const u8* from = row + 4ull * at;
     if (COUNT == 2) {
       asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(out[0]), "=r"(out[1]) : "l"(from) : "memory");
@@ -112,7 +115,7 @@ DEV void load_row(const u8* row, u32 at, u32 elements, u32* out) {
 template <int COUNT>
 DEV void store_row(u8* row, u32 at, u32 elements, const u32* in) {
 #if ALIGNED
-  if ((at + COUNT) * EPW <= elements) {
+  if (WHOLE(COUNT) || (at + COUNT) * EPW <= elements) {
     u8* to = row + 4ull * at;
     if (COUNT == 2) {
       asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(to), "r"(in[0]), "r"(in[1]) : "memory");
