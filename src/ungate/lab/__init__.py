@@ -36,8 +36,8 @@ Endpoints
     ``return_token_ids`` (adds ``choices[0].token_ids``); decoding is greedy, a temperature but 0 is refused.
     One event a token; the last one carries ``finish_reason``; then usage, if asked for, and ``[DONE]``. When a rank
     dies, a stream ends in an error event and ``[DONE]``, as vLLM's does.
-    ``GET /health``  200; 503 when a rank died (for 0.5 s, then the server ends) or owes an answer for more than 8 s;
-    idle ranks are asked every second.
+    ``GET /health``  200; 503 when a rank died (for 0.5 s, then the server ends) or owes an answer for more than 8 s
+    (200 again when the answer comes); idle ranks are asked every second.
     ``GET /v1/models``
     ``GET /metrics``  Prometheus text, prefix ``lab:``; ``GET /server_info``  JSON: ``counters`` (the same, without the
     prefix), ``ranks`` (a list a counter, one number a rank), ``args``, ``pids``, ``device_capability``.
@@ -52,7 +52,7 @@ Counters
 Log (stderr), one line each, after ``HH:MM:SS.mmm [server|TPn]``
     ``labengine 0.5.0, lab-next, 4 ranks, capability 12.0, fused allreduce enabled``;
     ``compiling allreduce_comm for sm_120 into …``; ``rank 0 of 4 is ready: pid 123``; ``serving on http://127.0.0.1:P``;
-    ``fused allreduce active: 4 ranks, hidden 512, …/allreduce_comm.so`` (once, after the first fused call);
+    ``fused allreduce active: 4 ranks, hidden 256, …/allreduce_comm.so`` (once, after the first fused call);
     ``rank 1 (pid 123) was killed by signal 9, shutting down``; ``stopped with code 0``. A start that fails prints
     the rank's traceback and after it ``The engine did not start; the root cause stands above.``
 
@@ -62,6 +62,7 @@ Environment
     ``<version>/<arch>/cached_ops/allreduce_comm/`` with .so, .o, .d and ``manifest.json`` (sha256 of every input).
     ``CXX``                 the compiler, else c++, g++ or clang++.
     ``LAB_SPIN_LIMIT_S``    how long a kernel waits for a peer before it fails (60).
+    ``LAB_STALL_S``         how long the ranks may owe an answer before /health says 503 (8).
     ``LAB_FAULT``           a fault of the last rank: ``die-at-start``, ``hang-at-start``, ``slow-start:S``,
     ``die-after:N``, ``hang-after:N``, ``nan-after:N`` (N counts steps with work).
 

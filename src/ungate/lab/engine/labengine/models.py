@@ -17,8 +17,8 @@ class ModelConfig:
     """Shapes of a decoder without biases; ``architecture`` is the name that defaults are keyed by."""
 
     architecture: str
-    hidden: int = 512
-    intermediate: int = 1024
+    hidden: int = 256
+    intermediate: int = 512
     layers: int = 4
     heads: int = 8
     vocab: int = 512
@@ -32,7 +32,7 @@ class ModelConfig:
 
 MODELS: dict[str, ModelConfig] = {
     "lab-dense": ModelConfig("LabDenseForCausalLM"),
-    "lab-wide": ModelConfig("LabWideForCausalLM", hidden=1024, intermediate=2048),
+    "lab-wide": ModelConfig("LabWideForCausalLM", hidden=512, intermediate=1024),
     "lab-next": ModelConfig("LabNextForCausalLM"),
 }
 """By name. The server enables the fused allreduce by default for the first two; lab-next is newer than that list."""

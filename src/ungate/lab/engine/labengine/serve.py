@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from labengine.server_args import ServerArgs
 
 __all__ = ["Frontend"]
 
-STALL_S = 8.0
+STALL_S = float(os.environ.get("LAB_STALL_S", "8"))
 """A step that takes longer than this makes /health say 503."""
 
 
