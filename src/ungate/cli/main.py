@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from types import FrameType
 
 import click
 
@@ -19,8 +22,20 @@ def _say(what: str, next_step: str = "") -> None:
     print(f"ungate: {what}" + (f"\n{next_step}" if next_step else ""), file=sys.stderr)
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end_politely() -> None:
+    """A terminated or hung-up ungate cleans up as one interrupted from the keyboard does."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _interrupt)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130); a command returns an int or None."""
+    _end_politely()
     try:
         code = app.main(arguments, prog_name="ungate", standalone_mode=False)
     except Refusal as refusal:

@@ -60,14 +60,18 @@ def run(
     from ungate.model import Target
 
     loaded = recipes.load(recipe)
+    goal = Target.parse(target) if target else local_target()
+    added = _variables(variables)
+    pipeline.stages_of(loaded, until, command)
+    environment = resolve(site, python)
     request = pipeline.Request(
         recipe=loaded,
-        environment=resolve(site, python),
-        target=Target.parse(target) if target else local_target(),
+        environment=environment,
+        target=goal,
         folder=pipeline.new_folder(loaded.name),
         until=until,
         command=command,
-        variables=_variables(variables),
+        variables=added,
         facts=load(facts) if facts else None,
         pairs=pairs,
         min_effect=min_effect,

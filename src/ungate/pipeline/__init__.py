@@ -14,7 +14,7 @@ from ungate.errors import Exit, Refusal
 from ungate.host.files import write
 from ungate.host.folders import state_dir
 from ungate.host.progress import Report, silent
-from ungate.model import Decision, Task
+from ungate.model import Decision, Recipe, Task
 from ungate.pipeline import launching, measuring, opening, reading
 from ungate.pipeline.document import document
 from ungate.pipeline.reading import prepare
@@ -24,7 +24,7 @@ from ungate.pipeline.telling import fingerprint, following, reopen, tell
 if TYPE_CHECKING:
     from ungate.record import Ledger
 
-__all__ = ["STAGES", "Outcome", "Request", "forecast", "new_folder", "prepare", "run"]
+__all__ = ["STAGES", "Outcome", "Request", "forecast", "new_folder", "prepare", "run", "stages_of"]
 
 STAGES: tuple[Stage, ...] = (
     Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),
@@ -81,15 +81,16 @@ def forecast(request: Request) -> str:
     )
 
 
-def _stages(request: Request) -> tuple[Stage, ...]:
+def stages_of(recipe: Recipe, until: str, command: Sequence[str]) -> tuple[Stage, ...]:
+    """The stages up to ``until``; Refusal where one of them needs a server command that was not given."""
     names = [stage.name for stage in STAGES]
-    if request.until not in names:
-        raise Refusal(f"There is no stage '{request.until}'.", f"Pass one of these: --until {' | '.join(names)}")
-    chosen = STAGES[: names.index(request.until) + 1]
-    if not request.command and any(stage.name in _SERVER for stage in chosen):
+    if until not in names:
+        raise Refusal(f"There is no stage '{until}'.", f"Pass one of these: --until {' | '.join(names)}")
+    chosen = STAGES[: names.index(until) + 1]
+    if not command and any(stage.name in _SERVER for stage in chosen):
         raise Refusal(
             "From the stage 'launch' on, a run needs the server's command line after '--'.",
-            f"Add it: ungate run {request.recipe.name} -- SERVER COMMAND, or stop before that: --until build",
+            f"Add it: ungate run {recipe.name} -- SERVER COMMAND, or stop before that: --until build",
         )
     return chosen
 
@@ -103,7 +104,7 @@ def run(request: Request, report: Report = silent) -> Outcome:
     """
     from ungate.record import Ledger
 
-    stages = _stages(request)
+    stages = stages_of(request.recipe, request.until, request.command)
     ledger = Ledger(state_dir() / "ledger.sqlite")
     tasks = [Task(stage.task, priority="high" if stage.name in {"check", "judge"} else "medium") for stage in stages]
     started = datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,113 @@
+"""Bad input gives one clear sentence, the right exit code and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ungate.cli.main import main
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ungate: ") and "Traceback" not in err
+    return err
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNGATE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 3
+    assert "Commands:" in capsys.readouterr().err
+
+
+def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "scann" in _refused(capsys, "scann")
+
+
+def test_an_unknown_recipe_names_those_there_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = _refused(capsys, "run", "no-such-recipe", "--site", str(tmp_path), "--target", "sm_120", "--until", "patch")
+    assert "no-such-recipe" in said and "flashinfer-allreduce-fusion" in said
+
+
+def test_an_unknown_target_names_the_forms(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recipe = "flashinfer-allreduce-fusion"
+    said = _refused(capsys, "run", recipe, "--site", str(tmp_path), "--target", "sm_999", "--until", "patch")
+    assert "sm_999" in said and "--target sm_120" in said
+
+
+def test_a_folder_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recipe = "flashinfer-allreduce-fusion"
+    missing = str(tmp_path / "nowhere")
+    said = _refused(capsys, "run", recipe, "--site", missing, "--target", "sm_120", "--until", "patch")
+    assert missing in said
+
+
+def test_a_package_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    information = tmp_path / "site" / "other-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    recipe = "flashinfer-allreduce-fusion"
+    site = str(tmp_path / "site")
+    said = _refused(capsys, "run", recipe, "--site", site, "--target", "sm_120", "--until", "patch")
+    assert "flashinfer-python" in said
+
+
+def test_a_broken_recipe_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recipe = tmp_path / "broken.toml"
+    recipe.write_text('name = "x\n')
+    said = _refused(capsys, "run", str(recipe), "--site", str(tmp_path), "--target", "sm_120", "--until", "patch")
+    assert "broken.toml" in said
+
+
+def test_a_server_is_needed_and_said_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recipe = "flashinfer-allreduce-fusion"
+    assert "'--'" in _refused(capsys, "run", recipe, "--site", str(tmp_path), "--target", "sm_120")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_variable_without_a_value(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    recipe = "flashinfer-allreduce-fusion"
+    said = _refused(capsys, "run", recipe, "--site", str(tmp_path), "--target", "sm_120", "--env", "NAME")
+    assert "NAME=VALUE" in said
+
+
+def test_the_json_of_an_empty_ledger_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ledger", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_with_130_and_a_sentence(tmp_path: Path, number: signal.Signals) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    os.mkfifo(slow / "wait.py")  # reading it waits for ever
+    code = "import sys; from ungate.cli.main import main; print('up', flush=True); sys.exit(main(sys.argv[1:]))"
+    recipe = slow / "recipe.toml"
+    os.mkfifo(recipe)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "run", str(recipe), "--target", "sm_120", "--until", "patch"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "UNGATE_STATE_DIR": str(tmp_path / "s")},
+    )
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    time.sleep(0.5)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.lstrip().startswith("ungate: Interrupted") and "Traceback" not in err
