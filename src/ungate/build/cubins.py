@@ -10,7 +10,7 @@ from pathlib import Path
 from ungate.errors import Refusal
 from ungate.host import children, toolchain
 
-__all__ = ["Symbols", "extract", "symbols"]
+__all__ = ["Function", "extract", "functions"]
 
 _EM_CUDA = 190  # elf.h of the CUDA toolkit and of binutils
 _FUNCTION = 2  # STT_FUNC
@@ -19,11 +19,17 @@ _DEADLINE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Symbols:
-    """``kernels`` are the ``__global__`` functions; ``callees`` maps one to the functions it calls outside itself."""
+class Function:
+    """A kernel (``__global__`` function) of a cubin. ``index`` is its place in the symbol table.
 
-    kernels: tuple[str, ...]
-    callees: dict[str, frozenset[str]]
+    ``code`` holds its machine code, with the device functions that it calls behind it; ``callees`` are functions
+    outside of it, such as ``vprintf``.
+    """
+
+    name: str
+    index: int
+    code: bytes
+    callees: frozenset[str]
 
 
 def _is_cubin(path: Path) -> bool:
@@ -54,28 +60,32 @@ def extract(path: Path, into: Path, arch: str = "") -> tuple[Path, ...]:
     return tuple(found)
 
 
-def symbols(cubin: Path) -> Symbols:
-    """Which functions of a cubin are kernels, and what they call, from its symbol table and call graph."""
+def functions(cubin: Path) -> tuple[Function, ...]:
+    """The kernels of a cubin, from its symbol table, its code sections and its call graph."""
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
     from elftools.elf.sections import SymbolTableSection
 
+    rows: list[tuple[int, ...]] = []
+    names: list[str] = []
+    callees: dict[int, set[str]] = {}
+    found = []
     try:
         with cubin.open("rb") as stream:
             elf = ELFFile(stream)
             table = elf.get_section_by_name(".symtab")
-            # Read as plain rows: pyelftools knows only the bits of st_other that other machines use.
-            rows, names = [], []
             if isinstance(table, SymbolTableSection):
+                # Read as plain rows: pyelftools knows only the bits of st_other that other machines use.
                 rows = list(struct.iter_unpack("<IBBHQQ", table.data()))
                 names = [table.stringtable.get_string(row[0]) for row in rows]
             graph = elf.get_section_by_name(".nv.callgraph")
-            pairs = list(struct.iter_unpack("<II", graph.data())) if graph is not None else []
+            for caller, callee in struct.iter_unpack("<II", graph.data()) if graph is not None else ():
+                if caller < len(names) and callee < len(names):  # larger numbers are marks: "called by pointer"
+                    callees.setdefault(caller, set()).add(names[callee])
+            for index, (name, (_, kind, other, section, start, size)) in enumerate(zip(names, rows, strict=True)):
+                if kind & 0xF == _FUNCTION and other & _ENTRY:
+                    code = elf.get_section(section).data()[start : start + size]
+                    found.append(Function(name, index, code, frozenset(callees.get(index, ()))))
     except (ELFError, struct.error) as error:
         raise Refusal(f"{cubin} is no cubin: {error}.", f"Try: cuobjdump -lelf {cubin}") from None
-    kernels = [name for name, row in zip(names, rows, strict=True) if row[1] & 0xF == _FUNCTION and row[2] & _ENTRY]
-    callees: dict[str, set[str]] = {}
-    for caller, callee in pairs:
-        if caller < len(names) and callee < len(names):  # larger numbers are marks such as "called by pointer"
-            callees.setdefault(names[caller], set()).add(names[callee])
-    return Symbols(tuple(kernels), {name: frozenset(called) for name, called in callees.items()})
+    return tuple(found)
