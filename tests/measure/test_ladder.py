@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ungate.measure.answers import Answer, Answers, Rung, collect, rungs
@@ -90,6 +92,15 @@ def test_the_ladder_stands_around_the_thresholds_and_within_the_context() -> Non
     assert {1, 2, 8} == {rung.concurrency for rung in ladder}
     assert max(rung.prompt_tokens for rung in ladder) == 256
     assert all(rung.prompt_tokens + rung.output_tokens <= 100 for rung in rungs(Cell(8, 64, 32), longest=100))
+
+
+def test_a_silent_server_is_not_asked_again_and_again(fake: str) -> None:
+    begun = time.monotonic()
+    found = collect(f"{fake}/silent/1", "fake", [Rung(1, length, 2) for length in (4, 5, 6)], repeats=2, timeout_s=1.0)
+    assert time.monotonic() - begun < 3
+    faults = [one.fault for _, repeats in found.rungs for repeat in repeats for one in repeat]
+    assert faults[0] == "no answer for 1 s" and len(faults) == 6
+    assert all(fault == "not asked, after no answer for 1 s" for fault in faults[1:])
 
 
 def test_a_server_without_log_probabilities_gives_answers_with_a_fault(fake: str) -> None:

@@ -77,6 +77,14 @@ def test_a_collapse_ends_the_run_early_and_its_figure_stays_usable(fake: str) ->
     assert result.tokens_per_second is not None and result.tokens_per_second > 10
 
 
+def test_the_token_counter_never_goes_back(fake: str) -> None:
+    seen: list[load.Progress] = []
+    load.run(f"{fake}/none/1", "fake", CELL, requests=6, on_progress=seen.append)
+    tokens = [progress.tokens for progress in seen]
+    assert tokens == sorted(tokens) and tokens[-1] == 9 * 8
+    assert {progress.phase for progress in seen} == {"warm-up", "measure"}
+
+
 def test_a_stop_for_a_fault_is_not_usable(fake: str) -> None:
     result = load.run(f"{fake}/none/1", "fake", CELL, seconds=60, on_progress=lambda progress: Stop("worker died"))
     assert result.stopped == "worker died"

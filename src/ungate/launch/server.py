@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ungate.errors import Refusal
 from ungate.host.children import Child, reap
-from ungate.launch import ports
+from ungate.launch import memory, ports
 from ungate.launch.cause import Cause, find
 from ungate.launch.engines import Engine
 from ungate.launch.log import Log
@@ -31,7 +31,8 @@ class Stopped:
     """How a server ended: exit code (negative: a signal), seconds it took, what had to be cleaned up.
 
     ``killed`` counts processes that outlived the polite end, ``leaked`` names shared-memory segments that
-    were left behind and then removed, ``port_free`` says whether the port can be bound again.
+    were left behind and then removed, ``port_free`` says whether the port can be bound again, ``gpu_memory`` the
+    bytes on each GPU that were not given back (None without a reading).
     """
 
     code: int | None
@@ -39,6 +40,7 @@ class Stopped:
     killed: int
     leaked: tuple[str, ...]
     port_free: bool
+    gpu_memory: tuple[int, ...] | None = None
 
 
 class Server:
@@ -57,6 +59,7 @@ class Server:
         self.model = engine.model(argv)
         self.deadline_s = deadline_s
         self.segments = Segments(engine.segments)
+        self._memory = memory.used()
 
     @property
     def pid(self) -> int:
@@ -124,7 +127,8 @@ class Server:
         while not free and time.monotonic() - begun < grace_s + _PORT_FREE_S:
             time.sleep(0.05)
             free = ports.bindable(self.port)
-        return Stopped(ended if code is None else code, time.monotonic() - begun, killed, leaked, free)
+        seconds = time.monotonic() - begun
+        return Stopped(ended if code is None else code, seconds, killed, leaked, free, memory.left(self._memory))
 
 
 def start(

@@ -18,6 +18,7 @@ THRESHOLDS: tuple[int, ...] = (16, 128)
 """Row counts at which allreduce kernels are known to change: below 17 tokens a two-shot kernel is never reached, and
 SGLang fuses up to 128 (FUSE_ALLREDUCE_MAX_BATCH_SIZE)."""
 
+_SILENT = "no answer"
 _ALTERNATIVES = 2  # the chosen token and the runner-up: enough to see a tie
 
 
@@ -85,7 +86,8 @@ def collect(
 ) -> Answers:
     """Ask every rung's prompts, the same for every server; with ``repeats`` above 1 each rung that often.
 
-    A request that fails is an answer with a fault, never an exception.
+    A request that fails is an answer with a fault, never an exception; after one that got no answer in time the
+    rest is not asked.
     """
     return asyncio.run(_collect(url.rstrip("/") + "/v1/completions", model, ladder, repeats, timeout_s, token_range))
 
@@ -96,12 +98,18 @@ async def _collect(
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
         found = []
+        silent = ""
         for rung in ladder:
             prompts = [prompt(rung.prompt_tokens, i, rung.prompt_tokens, token_range) for i in range(rung.concurrency)]
-            rounds = [
-                tuple(await asyncio.gather(*(_ask(session, endpoint, model, ids, rung) for ids in prompts)))
-                for _ in range(repeats)
-            ]
+            rounds = []
+            for _ in range(repeats):
+                if silent:
+                    rounds.append(tuple(Answer(fault=f"not asked, after {silent}") for _ in prompts))
+                    continue
+                answers = await asyncio.gather(*(_ask(session, endpoint, model, ids, rung) for ids in prompts))
+                rounds.append(tuple(answers))
+                # A server that has gone silent would make every further rung wait for its deadline.
+                silent = next((answer.fault for answer in answers if answer.fault.startswith(_SILENT)), "")
             found.append((rung, tuple(rounds)))
     return Answers(tuple(found))
 
@@ -123,7 +131,7 @@ async def _ask(session: aiohttp.ClientSession, endpoint: str, model: str, ids: S
                 return Answer(fault=f"HTTP {response.status}: {(await response.text(errors='replace'))[:160].strip()}")
             return _read(await response.json(content_type=None))
     except TimeoutError:
-        return Answer(fault=f"no answer for {session.timeout.total or 0:g} s")
+        return Answer(fault=f"{_SILENT} for {session.timeout.total or 0:g} s")
     except (aiohttp.ClientError, OSError, ValueError, LookupError, TypeError) as error:
         return Answer(fault=f"{type(error).__name__}: {error}"[:160])
 

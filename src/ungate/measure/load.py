@@ -29,7 +29,11 @@ _LATE_S = 0.1  # a request of a rate that is sent this much after it was due cou
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a load run is. ``tokens_per_second`` covers the last two seconds; None before the first token."""
+    """How far a load run is.
+
+    ``seconds``, ``completed`` and ``failed`` are of this phase; ``tokens`` never goes back. ``tokens_per_second`` covers
+    the last two seconds and is None before the phase's first token.
+    """
 
     phase: str  # "warm-up" or "measure"
     seconds: float
@@ -139,7 +143,7 @@ class _Run:
                 now = time.perf_counter()
                 window = (begun, now)
             else:
-                self._outcomes, self._lags, self._tokens, self._phase = [], [], 0, "measure"
+                self._outcomes, self._lags, self._phase = [], [], "measure"
                 self._begin = time.perf_counter()
                 cpu = _cpu_s()
                 await self._supervised(self._closed_loop() if plan.rate is None else self._rate(plan.rate))
@@ -167,15 +171,15 @@ class _Run:
         """Run one phase; report progress, and end it when it is told to stop or runs out of time."""
         task = asyncio.create_task(work)
         lag = asyncio.create_task(self._watch_lag())
-        begun = time.perf_counter()
-        recent: list[tuple[float, int]] = [(begun, 0)]
+        begun, before = time.perf_counter(), self._tokens
+        recent: list[tuple[float, int]] = [(begun, before)]
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=_TICK_S)
                 now = time.perf_counter()
                 recent = [(moment, tokens) for moment, tokens in recent if now - moment <= 2.0] or recent[-1:]
-                since, before = recent[0]
-                speed = (self._tokens - before) / (now - since) if self._tokens and now > since else None
+                since, then = recent[0]
+                speed = (self._tokens - then) / (now - since) if self._tokens > before and now > since else None
                 recent.append((now, self._tokens))
                 done = sum(outcome.ok for outcome in self._outcomes)
                 failed = len(self._outcomes) - done
