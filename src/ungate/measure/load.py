@@ -31,8 +31,8 @@ _LATE_S = 0.1  # a request of a rate that is sent this much after it was due cou
 class Progress:
     """How far a load run is.
 
-    ``seconds``, ``completed`` and ``failed`` are of this phase; ``tokens`` never goes back. ``tokens_per_second`` covers
-    the last two seconds and is None before the phase's first token.
+    ``seconds``, ``completed`` and ``failed`` are of this phase; ``tokens`` never goes back.
+    ``tokens_per_second`` covers the last two seconds and is None before the phase's first token.
     """
 
     phase: str  # "warm-up" or "measure"

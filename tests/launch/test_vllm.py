@@ -1,0 +1,190 @@
+"""A real engine: vLLM on the CPU with two tensor-parallel workers, its shared-memory allreduce against gloo.
+
+Budget 15 minutes, of which the environment takes 5 the first time. ``UNGATE_VLLM`` names the folder of an environment
+that ``vllm_cpu/install.py`` made before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from ungate.launch import Server, Stopped, Watch, detect, ports, serve, wait_ready
+from ungate.measure import activation, counters, ladder, load
+from ungate.measure.activation import Proof, Reading
+from ungate.measure.answers import Answers, Rung, collect
+from ungate.measure.result import LoadResult, Stop
+from ungate.model import Cell
+
+sys.path.insert(0, str(Path(__file__).parent / "vllm_cpu"))
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
+
+CELL = Cell(concurrency=4, prompt_tokens=64, output_tokens=32)
+LADDER = (Rung(1, 1), Rung(1, 16), Rung(1, 17), Rung(4, 64), Rung(1, 256))
+PROOF = {"log": r"falling back to torch\.distributed"}
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one arm gave."""
+
+    result: LoadResult
+    answers: Answers
+    proof: Reading
+    cache_hits: float | None
+    stop_detected_s: float | None
+    kill_detected_s: float | None
+    stopped: Stopped
+    cause: str
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    named = os.environ.get("UNGATE_VLLM")
+    place = Path(named) if named else tmp_path_factory.mktemp("vllm")
+    subprocess.run([sys.executable, str(INSTALL), str(place)], check=True, timeout=1500)
+    return place
+
+
+def command(folder: Path, *more: str) -> tuple[str, ...]:
+    python = str(folder / "venv" / "bin" / "python")
+    model = ("--model", str(folder / "model"), "--served-model-name", "tiny", "--load-format", "dummy")
+    limits = ("--enforce-eager", "--max-model-len", "2048", "--tensor-parallel-size", "2", "--host", "127.0.0.1")
+    return (python, "-m", "vllm.entrypoints.openai.api_server", *model, *limits, *more)
+
+
+def run(folder: Path, logs: Path, *, gloo: bool, hurt: bool) -> Run:
+    """One start of one arm: load, answers, proof; with ``hurt`` a worker is then stopped, let go and killed."""
+    argv = command(folder)
+    environment = {**ENVIRONMENT, **({"PYTHONPATH": str(folder / "plugin")} if gloo else {})}
+    stop_s = kill_s = None
+    port = ports.free_port()
+    with serve(argv, engine=detect(argv), environment=environment, port=port, folder=logs, deadline_s=600) as server:
+        assert server.engine.name == "vllm"
+        wait_ready(server, CELL)
+        with Watch(server) as watch:
+
+            def look(progress: load.Progress) -> Stop | None:
+                watch.progress(progress.tokens)
+                return Stop(watch.fault.what) if watch.fault else None
+
+            result = load.run(server.url, server.model, CELL, seconds=10, on_progress=look)
+            assert watch.fault is None
+        hits = counters.total(counters.read(server.url), server.engine.cache_hits)
+        answers = collect(server.url, server.model, LADDER, repeats=1 if gloo else 2)
+        proof = activation.read(server.url, PROOF, log=server.log.path)
+        if hurt:
+            stop_s = seconds_until_noticed(server, signal.SIGSTOP)
+            os.kill(worker(server).pid, signal.SIGCONT)
+            kill_s = seconds_until_noticed(server, signal.SIGKILL)
+    cause = server.cause()
+    return Run(result, answers, proof, hits, stop_s, kill_s, server.stop(), str(cause))
+
+
+def worker(server: Server) -> psutil.Process:
+    found = [psutil.Process(pid) for pid in server.pids()]
+    return next(process for process in found if "Worker_TP1" in " ".join(process.cmdline()))
+
+
+def seconds_until_noticed(server: Server, number: signal.Signals) -> float:
+    with Watch(server) as watch:
+        begun = time.monotonic()
+        os.kill(worker(server).pid, number)
+        while watch.fault is None and time.monotonic() - begun < 60:
+            time.sleep(0.02)
+        assert watch.fault is not None
+        return time.monotonic() - begun
+
+
+@pytest.fixture(scope="module")
+def shm(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(folder, tmp_path_factory.mktemp("shm"), gloo=False, hurt=True)
+
+
+@pytest.fixture(scope="module")
+def gloo(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(folder, tmp_path_factory.mktemp("gloo"), gloo=True, hurt=False)
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], None]]:
+    def tell(text: str) -> None:
+        with capsys.disabled():
+            print(f"\n  {text}", flush=True)
+
+    yield tell
+
+
+def test_both_arms_serve_every_request(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
+    for name, arm in (("shm", shm), ("gloo", gloo)):
+        result = arm.result
+        assert result.completed > 0 and result.failed == 0, result.faults
+        assert result.tokens_per_second is not None and result.tpot is not None and result.zero_gaps is not None
+        say(
+            f"{name}: {result.tokens_per_second:.0f} tok/s, TPOT {result.tpot.mean * 1000:.1f} ms, "
+            f"zero gaps {result.zero_gaps:.0%}; {'; '.join(result.invalid) or 'valid'}"
+        )
+
+
+def test_no_prompt_hits_the_prefix_cache(shm: Run) -> None:
+    assert shm.cache_hits == 0
+
+
+def test_the_answers_of_the_arms_agree(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
+    compared = ladder.compare(shm.answers, gloo.answers)
+    say(compared.evidence)
+    assert compared.holds is True
+
+
+def test_activation_is_read_from_the_log(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
+    """vLLM has its shared-memory allreduce only where the CPU has AVX-512; elsewhere both arms run gloo, and say so."""
+    proof = activation.prove(shm.proof, gloo.proof)
+    say(proof.evidence)
+    has_shm = "avx512f" in Path("/proc/cpuinfo").read_text()
+    assert proof.proof is (Proof.PROVED if has_shm else Proof.DISPROVED)
+
+
+def test_a_stopped_worker_is_noticed_within_twenty_seconds(shm: Run, say: Callable[[str], None]) -> None:
+    assert shm.stop_detected_s is not None
+    say(f"SIGSTOP of a worker noticed after {shm.stop_detected_s:.2f} s")
+    assert shm.stop_detected_s <= 20
+
+
+def test_a_killed_worker_is_noticed_within_two_seconds(shm: Run, say: Callable[[str], None]) -> None:
+    assert shm.kill_detected_s is not None
+    say(f"kill -9 of a worker noticed after {shm.kill_detected_s:.2f} s; the log's cause: {shm.cause}")
+    assert shm.kill_detected_s <= 2
+    assert "died unexpectedly" in shm.cause or "exit code: -9" in shm.cause
+
+
+def test_nothing_is_left(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
+    for name, arm in (("shm", shm), ("gloo", gloo)):
+        say(f"{name}: stopped in {arm.stopped.seconds:.1f} s, leaked and removed: {arm.stopped.leaked or 'nothing'}")
+        assert arm.stopped.port_free
+    assert not [entry.name for entry in Path("/dev/shm").iterdir() if entry.name.startswith("vllm_dist_")]
+    assert not [process for process in psutil.Process().children(recursive=True) if "vllm" in process.name().lower()]
+
+
+def test_a_failed_start_names_the_first_cause(folder: Path, tmp_path: Path) -> None:
+    """The last line says only that the engine core failed; the reason stands far above it."""
+    from ungate.errors import Refusal
+
+    argv = command(folder, "--max-num-batched-tokens", "7")
+    with (
+        serve(argv, engine=detect(argv), environment=ENVIRONMENT, port=ports.free_port(), folder=tmp_path) as server,
+        pytest.raises(Refusal) as told,
+    ):
+        wait_ready(server, CELL, deadline_s=400)
+    assert "exit code" in told.value.what and "See root cause above" not in told.value.what
+    assert "max_num_batched_tokens" in told.value.what
