@@ -25,7 +25,7 @@ from ungate.measure.answers import Answers, Rung, collect
 from ungate.measure.result import LoadResult, Stop
 from ungate.model import Cell
 
-sys.path.insert(0, str(Path(__file__).parent / "vllm_cpu"))
+INSTALL = Path(__file__).parent / "vllm_cpu" / "install.py"
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
