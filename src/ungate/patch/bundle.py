@@ -19,7 +19,7 @@ from ungate.patch.diff import file_diff
 from ungate.patch.hunks import apply, edits_between, parse
 from ungate.patch.transaction import safe
 
-__all__ = ["is_bundle", "read_bundle", "write_bundle"]
+__all__ = ["is_bundle", "packages_of", "read_bundle", "write_bundle"]
 
 _FORMAT = 1
 _FIELDS = {"format": int, "name": str, "target": str, "made_by": str, "packages": dict, "files": list, "riders": list}
@@ -106,6 +106,11 @@ def _load(path: Path) -> dict[str, object]:
         if not all(isinstance(value, str) for value in row.values()):
             raise _broken(path, "a [[files]] table holds something else than text")
     return found
+
+
+def packages_of(path: Path) -> tuple[str, ...]:
+    """The distributions that a bundle is for."""
+    return tuple(_load(path)["packages"])  # type: ignore[arg-type]
 
 
 def read_bundle(path: Path, packages: Sequence[Package]) -> Series:

@@ -143,9 +143,7 @@ def apply(data: bytes, patch: FilePatch, *, reverse: bool = False, moved: bool =
         old, new = (hunk.new, hunk.old) if reverse else (hunk.old, hunk.new)
         start = hunk.line - 1 + (0 if reverse else shift)
         if tuple(lines[start : start + len(old)]) != old or start < 0:
-            places = (
-                [i for i in range(len(lines) - len(old) + 1) if tuple(lines[i : i + len(old)]) == old] if old else []
-            )
+            places = _places(lines, old)
             if not (moved and len(places) == 1):
                 raise _differs(patch.path, start, lines, old, places)
             start = places[0]
@@ -160,6 +158,7 @@ def _places(lines: list[bytes], old: tuple[bytes, ...]) -> list[int]:
 
 
 def _differs(path: str, start: int, lines: list[bytes], old: tuple[bytes, ...], places: list[int]) -> Refusal:
+    offset, line, here = 0, b"", "the file ends"
     for offset, line in enumerate(old):
         found = lines[start + offset] if 0 <= start + offset < len(lines) else None
         if found != line:

@@ -17,7 +17,18 @@ from ungate.patch.journal import Change, Journal
 from ungate.patch.state import Applied, journal_of, locked, read_stack, write_stack
 from ungate.patch.transaction import Outcome, current, recover, run, safe
 
-__all__ = ["Pushed", "Standing", "applied", "pop", "push", "recover_all", "refresh", "standing"]
+__all__ = [
+    "Pushed",
+    "Standing",
+    "applied",
+    "contents",
+    "pop",
+    "pristine",
+    "push",
+    "recover_all",
+    "refresh",
+    "standing",
+]
 
 _LINKING = frozenset({"uv", "conda", "pixi", "rattler", "mamba", "micromamba", "pdm"})
 """Installers that hard-link files from a cache: a second name is no surprise there."""
@@ -147,9 +158,12 @@ def push(series: Series, packages: Sequence[Package], *, deadline_s: float = 60.
     disk = disk or Disk()
     if not series.edits:
         root = packages[0].root.resolve() if packages else Path()
-        return Pushed(
-            series.name, root, (), False, (), "there is nothing to change: every gate that can be opened is open"
+        note = (
+            "every file is as the series makes it already"
+            if series.after
+            else "there is nothing to change: every gate that can be opened is open"
         )
+        return Pushed(series.name, root, (), False, (), note)
     touched = _touched(series, packages)
     _refuse_editable(touched)
     root = _one_root(touched)
@@ -163,9 +177,8 @@ def push(series: Series, packages: Sequence[Package], *, deadline_s: float = 60.
             if each.applied.digest == series.digest and each.state == "applied":
                 return Pushed(series.name, root, tuple(series.after), False, (), "it is pushed already")
         if all(current(root, file) == after for file, after in series.after.items()) and series.after:
-            return Pushed(
-                series.name, root, tuple(series.after), False, (), "every file is as the series makes it already"
-            )
+            note = "every file is as the series makes it already"
+            return Pushed(series.name, root, tuple(series.after), False, (), note)
         if any(each.name == series.name for each in keep):
             raise Refusal(
                 f"Another series named '{series.name}' is pushed in {root}.",
@@ -276,3 +289,9 @@ def pristine(packages: Sequence[Package], root: Path) -> dict[str, tuple[tuple[s
         )
         for package in packages
     }
+
+
+def contents(applied_series: Applied, root: Path) -> dict[str, tuple[bytes, bytes]]:
+    """Each file of a pushed series, before and after, from the journal."""
+    journal = journal_of(root)
+    return {file: (journal.blob(before), journal.blob(after)) for file, (before, after) in applied_series.files.items()}
