@@ -48,7 +48,7 @@ def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str) -> Iter
     for setting in settings(graph, attribute):
         found = gates.within(setting.scope.module.file, [(setting.first, setting.last)]) if setting.test else ()
         tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.first, setting.last)
-        role = "default" if setting.turns == "on" and setting.unset else ""
+        role = "default" if setting.turns != "off" and setting.unset else ""
         yield Hop(
             "default",
             setting.scope.module.file,
@@ -62,8 +62,9 @@ def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str) -> Iter
 
 
 def _default_note(setting: Setting, flag: str) -> str:
-    if setting.turns == "on" and setting.unset:
-        return f"turns it on by default where this holds; {flag} given explicitly bypasses this condition"
+    if setting.unset and setting.turns != "off":
+        does = "turns it on" if setting.turns == "on" else f"sets it to {setting.turns}"
+        return f"{does} by default where this holds; {flag} given explicitly bypasses this condition"
     if setting.turns == "on":
         return "turns it on"
     if setting.turns == "off":

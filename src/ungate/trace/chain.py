@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ungate.errors import Refusal
@@ -11,11 +11,12 @@ from ungate.trace import above
 from ungate.trace.below import Called, below
 from ungate.trace.corpus import Corpus
 from ungate.trace.gates import Gates, marked
-from ungate.trace.graph import Graph
+from ungate.trace.graph import Graph, Site
 from ungate.trace.jit import Build, Descent, build_of, builds, descend
 from ungate.trace.names import Thing
 from ungate.trace.reach import Translations
 from ungate.trace.route import Influence, Route, influence, upward
+from ungate.trace.switches import Switches
 from ungate.trace.unused import mentioned
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Trace:
         self.translations = Translations(self.corpus)
         self.gates = Gates(scan_result.gates)
         self.target = target
+        self.switches = Switches(self.graph)
 
     def entry(self, symbol: str) -> Thing | None:
         """The function that ``package.module:name`` names, followed through re-exports."""
@@ -51,18 +53,35 @@ class Trace:
         if not known:
             _refuse(recipe, self.corpus)
         reached = influence(self.graph, recipe.attribute) if recipe.attribute else {}
-        routes = [(thing, upward(self.graph, thing, lambda site: reached.get(site.caller))) for thing in known]
+        routes = ((thing, upward(self.graph, thing, _decided(reached))) for thing in known)
         entry, route = next(((thing, way) for thing, way in routes if way is not None), (known[0], None))
+        missing = tuple(f"{symbol} is not in these packages." for symbol, thing in entries if thing is None)
+        return self.assemble(recipe, entry, route, reached, missing)
+
+    def assemble(
+        self,
+        recipe: Recipe,
+        entry: Thing | None,
+        route: Route | None,
+        reached: Mapping[Thing, Influence] | Sequence[Thing],
+        notes: tuple[str, ...] = (),
+    ) -> Chain:
+        """The hops of a route, what decides about it above and what is compiled below its entry."""
         hops = list(above.flag_hops(self.graph, self.gates, recipe))
+        if entry is None:
+            hops.append(Hop("call", "", 0, "", None, note="nothing that is compiled was found behind it"))
+            return Chain(recipe.name, self.target, tuple(hops), (), (*notes, *self._unread()))
         if route is not None:
             hops.extend(above.route_hops(self.graph, self.gates, route))
         elif recipe.attribute or recipe.flag:
             what = recipe.attribute or recipe.flag
             hops.append(Hop("call", "", 0, str(entry), None, note=f"no call path from {what} to {entry} was found"))
-        beside = _beside(route, reached)
-        down, apart, notes = self.down(entry, route, beside)
-        missing = tuple(f"{symbol} is not in these packages." for symbol, thing in entries if thing is None)
-        return Chain(recipe.name, self.target, (*hops, *down), apart, (*notes, *missing, *self._unread()))
+        else:
+            hops.append(Hop("flag", "", 0, str(entry), None, note=f"no server flag that leads to {entry} was found"))
+        down, apart, more = self.down(entry, route, _beside(route, reached))
+        known = {(hop.file, hop.line) for hop in hops}
+        hops.extend(hop for hop in down if (hop.file, hop.line) not in known)
+        return Chain(recipe.name, self.target, tuple(hops), apart, (*notes, *more, *self._unread()))
 
     def down(
         self, entry: Thing, route: Route | None, beside: Sequence[Thing] = ()
@@ -71,7 +90,8 @@ class Trace:
 
         ``beside`` are further functions that the same attribute decides: what they call of the module runs too.
         """
-        descents = _ranked(descend(self.graph, entry), entry.name.rpartition(".")[2])
+        top = _library_entry(self.corpus, entry, route) if self.graph.names.building(entry) else entry
+        descents = _ranked(descend(self.graph, top), top.name.rpartition(".")[2], entry)
         if not descents:
             scope = self.graph.scope(entry)
             hop = above.call_hop(self.graph, self.gates, scope, scope.body, True) if scope else None
@@ -129,7 +149,17 @@ def chain(recipe: Recipe, packages: Sequence[Package], scan_result: ScanResult, 
     return Trace(packages, scan_result, target).chain(recipe)
 
 
-def _beside(route: Route | None, reached: Mapping[Thing, Influence]) -> tuple[Thing, ...]:
+def _decided(reached: Mapping[Thing, Influence]) -> Callable[[Site, tuple[Site, ...]], tuple[Influence, bool] | None]:
+    """Asks whether the attribute decides a function."""
+
+    def ask(site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
+        found = reached.get(site.caller)
+        return (found, True) if found is not None else None
+
+    return ask
+
+
+def _beside(route: Route | None, reached: Mapping[Thing, Influence] | Sequence[Thing]) -> tuple[Thing, ...]:
     """The functions of the route's first module that the attribute decides, apart from the route itself."""
     if route is None or not route.sites:
         return ()
@@ -137,9 +167,23 @@ def _beside(route: Route | None, reached: Mapping[Thing, Influence]) -> tuple[Th
     return tuple(thing for thing in reached if thing.module == module)
 
 
-def _ranked(descents: Sequence[Descent], name: str) -> list[Descent]:
-    """The build whose export bears the entry's name first, then the nearest."""
-    return sorted(descents, key=lambda d: (d.export != name, len(d.steps)))
+def _library_entry(corpus: Corpus, build: Thing, route: Route | None) -> Thing:
+    """The outermost function of the build's own package on the route: what the engine calls."""
+    library = corpus.owner[corpus.modules[build.module]]
+    inside = [site for site in (route.sites if route else ()) if corpus.owner[site.scope.module.file] is library]
+    return inside[0].caller if inside else build
+
+
+def _ranked(descents: Sequence[Descent], name: str, build: Thing) -> list[Descent]:
+    """The build that was asked for first, then the one whose export bears the entry's name, then the nearest."""
+    return sorted(
+        descents,
+        key=lambda d: (
+            (d.build.module.name, d.build.name) != (build.module, build.name),
+            d.export != name,
+            len(d.steps),
+        ),
+    )
 
 
 def _refuse(recipe: Recipe, corpus: Corpus) -> None:

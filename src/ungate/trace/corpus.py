@@ -84,9 +84,12 @@ class Corpus:
         blob, starts, names = self._blob
         needle = word.encode()
         at = blob.find(needle) if needle else -1
+        head = whole and needle[:1] and needle[0] in _WORD
+        tail = whole and needle[-1:] and needle[-1] in _WORD
         while at >= 0:
             end = at + len(needle)
-            if not whole or not ((at and blob[at - 1] in _WORD) or (end < len(blob) and blob[end] in _WORD)):
+            inside = (head and at and blob[at - 1] in _WORD) or (tail and end < len(blob) and blob[end] in _WORD)
+            if not inside:
                 index = bisect_right(starts, at) - 1
                 yield names[index], at - starts[index]
             at = blob.find(needle, end)

@@ -95,6 +95,7 @@ def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
         for scope in module.top.within() if module else ():
             if scope.kind != "function":
                 continue
+            yield from _entries(scope, attribute)
             lines = {use.line for use in scope.uses if use.stored and use.last == attribute and "." in use.text}
             for node, conditions in _assignments(scope.node, lines):
                 test = conditions[-1] if conditions else None
@@ -107,6 +108,27 @@ def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
                     test,
                     any(_asks_unset(condition, attribute) for condition in conditions),
                 )
+
+
+def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
+    """Dictionaries that a function returns or hands on with the attribute as a key: overrides of a configuration."""
+    pending: list[tuple[ast.AST, tuple[ast.expr, ...]]] = [(scope.node, ())]
+    while pending:
+        at, conditions = pending.pop()
+        if isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and at is not scope.node:
+            continue
+        if isinstance(at, ast.Dict):
+            for key, value in zip(at.keys, at.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == attribute and conditions:
+                    unset = any(_asks_unset(condition, attribute) for condition in conditions)
+                    test = conditions[-1]
+                    last = test.end_lineno or test.lineno
+                    yield Setting(scope, key.lineno, _turns(value), test.lineno, last, test, unset)
+        if isinstance(at, ast.If):
+            pending.extend((child, (*conditions, at.test)) for child in at.body)
+            pending.extend((child, conditions) for child in at.orelse)
+        else:
+            pending.extend((child, conditions) for child in ast.iter_child_nodes(at))
 
 
 def _assignments(node: ast.AST, lines: set[int]) -> Iterator[tuple[ast.Assign, tuple[ast.expr, ...]]]:
@@ -125,7 +147,7 @@ def _assignments(node: ast.AST, lines: set[int]) -> Iterator[tuple[ast.Assign, t
 def _turns(value: ast.expr) -> str:
     if isinstance(value, ast.Constant) and value.value is True:
         return "on"
-    if isinstance(value, ast.Constant) and value.value in (False, None):
+    if isinstance(value, ast.Constant) and (value.value is False or value.value is None):
         return "off"
     return ast.unparse(value)
 

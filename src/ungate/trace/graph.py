@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,9 @@ from ungate.trace.ops import Operators
 
 __all__ = ["Graph", "Site"]
 
+_FEW = 3
+_ASIDE = re.compile(r"(^|/)(tests?|testing|benchmarks?|examples?|bench_[^/]*)(/|\.py$)")
+"""Files that call everything and serve nothing."""
 _COMMON = frozenset({"__init__", "__call__", "forward", "run", "apply", "call", "get", "load", "build", "plan", "main"})
 
 
@@ -59,8 +63,8 @@ class Graph:
         bare = thing.name.rpartition(".")[2]
         scope = self.scope(thing)
         is_method = scope is not None and scope.parent is not None and scope.parent.kind == "class"
-        for file in self.corpus.holding(bare):
-            module = self.names.file(file)
+        for file in self._files(bare, scope if is_method else None):
+            module = self.names.file(file) if not _ASIDE.search(file) else None
             if module is None:
                 continue
             for inside in module.top.within():
@@ -74,6 +78,17 @@ class Graph:
                     elif found is None and is_method and "." in use.text:
                         unique = self.definitions(bare) == 1 and bare not in _COMMON
                         yield Site(inside, use.line, thing, True if unique else None, "method", use)
+
+    def _files(self, bare: str, method: Scope | None) -> tuple[str, ...]:
+        """The files that may refer to a name. A method that many classes have is looked for only where its class,
+        or the module of its class, is named as well: an object comes from one of the two."""
+        files = self.corpus.holding(bare)
+        if method is None or method.parent is None or self.definitions(bare) <= _FEW:
+            return files
+        owner = method.parent.name.rpartition(".")[2]
+        stem = method.module.name.rpartition(".")[2]
+        near = {method.module.file, *self.corpus.holding(owner), *self.corpus.holding(stem)}
+        return tuple(file for file in files if file in near)
 
     def same(self, found: Thing | None, thing: Thing) -> bool:
         """Whether two things are the same definition, an instance or a result counting as its origin."""

@@ -14,6 +14,8 @@ from ungate.trace.names import Thing
 __all__ = ["Influence", "Route", "influence", "thing_of", "upward"]
 
 _MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
+_FURTHER = 25  # functions looked at after a first answer that is not the one looked for
+_DEEPEST = 9  # steps of a way
 _EVERYWHERE = frozenset({"forward", "__call__", "__init__", "main", "run", "apply", "call", "get", "create"})
 
 
@@ -51,20 +53,24 @@ def influence(graph: Graph, attribute: str) -> dict[Thing, Influence]:
     return found
 
 
-def upward(graph: Graph, entry: Thing, reached: Callable[[Site], Influence | None]) -> Route | None:
+def upward(
+    graph: Graph, entry: Thing, reached: Callable[[Site, tuple[Site, ...]], tuple[Influence, bool] | None]
+) -> Route | None:
     """The shortest way from an influenced function down to the entry, None where none was found.
 
-    ``reached`` is asked of each reference on the way. References that only agree by name are followed after all
-    verified ones, except a method's: where every definition of that name was found to lead to the entry, it does
-    not matter which of them is called.
+    ``reached`` is asked of each reference, with the references below it, and answers how the reference is decided
+    and whether that is what was looked for; an answer that is not is kept for want of a better one. References
+    that only agree by name are followed after all verified ones, except a method's: where every definition of
+    that name was found to lead to the entry, it does not matter which of them is called.
     """
     pending: deque[tuple[Thing, tuple[Site, ...]]] = deque([(entry, ())])
     later: deque[tuple[Thing, tuple[Site, ...]]] = deque()
     seen = {entry}
     below_by_name: dict[str, int] = {}
     held: list[tuple[Site, tuple[Site, ...]]] = []
-    looked = 0
-    while (pending or later) and looked < _MOST:
+    fallback: Route | None = None
+    looked, most = 0, _MOST
+    while (pending or later) and looked < most:
         thing, below = (pending or later).popleft()
         looked += 1
         bare = thing.name.rpartition(".")[2]
@@ -88,10 +94,12 @@ def upward(graph: Graph, entry: Thing, reached: Callable[[Site], Influence | Non
         else:
             held += waiting
         for site, way in ready:
-            found = reached(site)
-            if found is not None and site.verified:
-                return Route((site, *way), found)
-            if site.caller in seen:
+            found = reached(site, way) if site.verified else None
+            if found is not None and found[1]:
+                return Route((site, *way), found[0])
+            if found is not None and fallback is None:
+                fallback, most = Route((site, *way), found[0]), min(most, looked + _FURTHER)
+            if site.caller in seen or len(way) >= _DEEPEST:
                 continue
             seen.add(site.caller)
             (pending if site.verified else later).append((site.caller, (site, *way)))
@@ -99,7 +107,7 @@ def upward(graph: Graph, entry: Thing, reached: Callable[[Site], Influence | Non
             later.extend((site.caller, (site, *way)) for site, way in held if site.caller not in seen)
             seen.update(site.caller for site, _ in held)
             held = []
-    return None
+    return fallback
 
 
 def _class_of(graph: Graph, thing: Thing) -> Thing | None:
