@@ -23,7 +23,7 @@ from ungate.host.folders import cache_dir
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
 
-__all__ = ["fetch", "install", "parse"]
+__all__ = ["cached", "fetch", "install", "parse"]
 
 _LOCK_S = 900.0
 _PARTIAL = ".partial-"
@@ -48,16 +48,29 @@ def _pinned(requirement: Requirement) -> bool:
     return len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith(".*")
 
 
-def _cached(requirement: Requirement, shelf: Path) -> Path | None:
-    """The unpacked wheel that answers a pinned requirement; None without one, and for a requirement that may move."""
-    if not _pinned(requirement) or not shelf.is_dir():
-        return None
-    exact = shelf / next(iter(requirement.specifier)).version
-    for folder in (exact, *sorted(shelf.iterdir(), reverse=True)):
+def _shelf(requirement: Requirement) -> Path:
+    return cache_dir() / "wheels" / packages.canonical(requirement.name)
+
+
+def cached(requirement: str) -> Path | None:
+    """The newest version in the cache that a requirement allows, or None; never asks the network."""
+    parsed = parse(requirement)
+    found: list[tuple[Version, Path]] = []
+    shelf = _shelf(parsed)
+    for folder in shelf.iterdir() if shelf.is_dir() else ():
         with contextlib.suppress(InvalidVersion):
-            if folder.is_dir() and not folder.name.startswith(".") and Version(folder.name) in requirement.specifier:
-                return folder
-    return None
+            version = Version(folder.name)
+            if folder.is_dir() and parsed.specifier.contains(version, prereleases=True):
+                found.append((version, folder))
+    return max(found)[1] if found else None
+
+
+def _cached(requirement: Requirement) -> Path | None:
+    """What answers a requirement for good: only a pinned one, since any other may have a newer answer tomorrow."""
+    if not _pinned(requirement):
+        return None
+    exact = _shelf(requirement) / next(iter(requirement.specifier)).version
+    return exact if exact.is_dir() else cached(str(requirement))
 
 
 @contextlib.contextmanager
@@ -84,8 +97,8 @@ def fetch(requirement: str, report: Report | None = None) -> Path:
     wheel, no network, no installer, another process that holds the lock.
     """
     parsed, say = parse(requirement), report or silent
-    shelf = cache_dir() / "wheels" / packages.canonical(parsed.name)
-    if found := _cached(parsed, shelf):
+    shelf = _shelf(parsed)
+    if found := _cached(parsed):
         return found
     if not (downloads.have_pip() or downloads.uv()):
         raise Refusal(
@@ -93,7 +106,7 @@ def fetch(requirement: str, report: Report | None = None) -> Path:
             f"Install one of them: {sys.executable} -m ensurepip, or the program uv",
         )
     with _locked(shelf, parsed):
-        if found := _cached(parsed, shelf):
+        if found := _cached(parsed):
             return found
         prefix = f"{_PARTIAL}{shelf.name}="
         for stale in shelf.parent.glob(f"{prefix}*"):

@@ -15,7 +15,18 @@ from ungate.errors import Refusal
 from ungate.host import pristine, records
 from ungate.host.environment import Environment
 
-__all__ = ["Package", "below", "canonical", "deviations", "find", "installed", "read", "recorded", "versions"]
+__all__ = [
+    "Package",
+    "below",
+    "canonical",
+    "deviations",
+    "find",
+    "installed",
+    "read",
+    "recorded",
+    "requirement",
+    "versions",
+]
 
 _INFO = re.compile(r"(?P<name>.+?)-(?P<version>[^-]+)(?:-py[0-9.]+)?\.(?:dist|egg)-info")
 
@@ -225,3 +236,13 @@ def deviations(package: Package) -> tuple[tuple[str, str], ...]:
     if package.editable:
         return ((package.name, f"unknown: it is an editable installation; ask git: git -C {package.root} status"),)
     return pristine.deviations(package.root, package.tops, package.info, tuple(_infos(package.root)))
+
+
+def requirement(package: Package, name: str) -> str | None:
+    """What the package's metadata asks of another distribution (``apache-tvm-ffi>=0.1.6,<0.2``); None if nothing."""
+    text = _text(package.info / "METADATA") if package.info else ""
+    for line in re.findall(r"^Requires-Dist:\s*(.+)$", text.partition("\n\n")[0], re.MULTILINE):
+        asked = re.match(r"[\w.-]+", line)
+        if asked and canonical(asked[0]) == canonical(name) and "extra ==" not in line:
+            return re.sub(r"\[[^]]*\]", "", str(line).partition(";")[0]).replace(" ", "")
+    return None
