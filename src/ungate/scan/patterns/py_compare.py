@@ -1,0 +1,60 @@
+"""Numbers, tuples or names of capabilities are compared in place.
+
+::
+
+    major, minor = torch.cuda.get_device_capability()
+    if major == 12 and minor == 0:
+
+    utils.py:553  is_sm120a_supported  passes sm_120
+
+The notation is taken from the other side: ``9`` is a major, ``90`` and ``900`` are archs, ``(9, 0)``
+is a capability, ``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left out.
+is a capability, ``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left
+out.
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ungate.model import Form
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.source.python.file import PythonFile
+
+__all__ = ["SAMPLES", "find"]
+
+
+@pattern("py-compare", kind="python-capability-compare", language="python", rank=20)
+def find(file: PythonFile) -> Iterator[Draft]:
+    """Every test in which something is compared with numbers or names of archs."""
+    for question in file.questions:
+        if question.compares:
+            yield Draft(
+                line=question.line,
+                end_line=question.end_line,
+                condition=question.condition,
+                text=" ".join(file.module.text(question.span).split()),
+                role="define" if question.context == "return" else "test",
+                form=Form.PYTHON_EXPRESSION,
+                span=question.span,
+                sense=question.sense,
+                symbol=question.symbol,
+                names=question.names,
+                kind="error-raise" if question.context == "assert" else "",
+            )
+
+
+_READ = "import torch\nmajor, minor = torch.cuda.get_device_capability()\n"
+
+SAMPLES = (
+    Nothing("a CUDA version", 'major, minor = torch.version.cuda.split(".")\nif int(major) >= 12:\n    pass\n'),
+    Nothing("a matrix layout", 'def f(a_major, major):\n    return a_major == "k" and major == "mn"\n'),
+    Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
+    Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
+    Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
+    Finds(
+        "an early way out refuses",
+        _READ + "def f():\n    if major < 9:\n        return False\n    return True\n",
+        {4: (90, 100, 103, 107, 110, 120, 121)},
+    ),
+)

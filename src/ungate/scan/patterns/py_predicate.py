@@ -1,0 +1,68 @@
+"""A named test is called, or a flag that holds its answer is read.
+
+::
+
+    if is_sm90_supported() or is_sm100_supported():
+
+    server_args.py:1691  ServerArgs._handle_model_specific_adjustments  passes sm_90 sm_100 sm_103 sm_107
+
+What the test lets through is read from its definition, wherever that stands: behind ``functools.cache``, a ``partial``
+with a list of majors, an alias, a flag of a module or an object, or a table of probes by attribute name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ungate.model import Form
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.source.python.file import PythonFile
+
+__all__ = ["SAMPLES", "find"]
+
+
+@pattern("py-predicate", kind="python-predicate", language="python", rank=20)
+def find(file: PythonFile) -> Iterator[Draft]:
+    """Every test made of predicates and flags alone."""
+    for question in file.questions:
+        if question.named and not question.compares:
+            yield Draft(
+                line=question.line,
+                end_line=question.end_line,
+                condition=question.condition,
+                text=" ".join(file.module.text(question.span).split()),
+                role="use",
+                form=Form.PYTHON_EXPRESSION,
+                span=question.span,
+                sense=question.sense,
+                symbol=question.symbol,
+                names=question.names,
+                kind="error-raise" if question.context == "assert" else "",
+            )
+
+
+_DEFINED = """\
+import functools
+import torch
+
+def _check(majors, version):
+    return torch.cuda.get_device_capability()[0] in majors and cuda_version() >= version
+
+is_new = functools.lru_cache(maxsize=1)(functools.partial(_check, majors=[10, 12], version=(12, 8)))
+"""
+
+SAMPLES = (
+    Nothing("a flag that has nothing to do with the architecture", "_use = is_cuda()\nif _use:\n    pass\n"),
+    Nothing("major names a matrix layout", 'def f(major):\n    if major == "k":\n        pass\n'),
+    Nothing(
+        "a predicate of CUDA's version", "def ok():\n    return torch.version.cuda >= '12.8'\nif ok():\n    pass\n"
+    ),
+    Finds("through partial and lru_cache", _DEFINED + "if is_new():\n    pass\n", {9: (100, 103, 107, 120, 121)}),
+    Finds(
+        "negated, with an exception: the named test is what lets through",
+        _DEFINED + "if x and not is_new():\n    raise ValueError\n",
+        {9: (100, 103, 107, 120, 121)},
+        {9: "is_new()"},
+    ),
+)

@@ -1,0 +1,112 @@
+"""A list of majors, capabilities or arch names is handed to something that picks by it.
+
+::
+
+    nvcc_flags = context.get_nvcc_flags_list(supported_major_versions=[9, 10])
+
+    jit/comm.py:61  gen_trtllm_comm_module  passes sm_90 sm_100 sm_103 sm_107
+
+The keyword (or the constant's name) says that the numbers are capabilities: major version, capability, arch, sm.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ungate.model import KNOWN_ARCHS, Form
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.source.condition import Known
+from ungate.source.python.capability import archs_of_name
+from ungate.source.python.file import PythonFile
+from ungate.source.python.module import Unit
+from ungate.source.python.scopes import Scope
+
+__all__ = ["SAMPLES", "find", "members"]
+
+_MEANS = re.compile(
+    r"(?:^|_)(?:majors?|major_versions?|capabilit(?:y|ies)|archs?|architectures|ccs?|sms?|sm_versions?|sm_archs?)"
+    r"(?:_list|_versions?|_majors?|_set|_ids?)?$",
+    re.I,
+)
+
+
+def members(node: ast.expr, *, majors: bool) -> tuple[Form, frozenset[int]] | None:
+    """The archs that a display of numbers, tuples or names lists, and its form; None when it lists something else."""
+    if not isinstance(node, ast.List | ast.Tuple | ast.Set) or not node.elts:
+        return None
+    found: set[int] = set()
+    forms: set[Form] = set()
+    for element in node.elts:
+        match element:
+            case ast.Constant(value=int() as number) if not isinstance(number, bool):
+                if 5 <= number <= 13 and majors:
+                    found |= {arch for arch in KNOWN_ARCHS if arch // 10 == number}
+                elif 50 <= number <= 130:
+                    found |= {number} & set(KNOWN_ARCHS)
+                else:
+                    return None
+                forms.add(Form.INT_LIST)
+            case ast.Tuple(elts=[ast.Constant(value=int() as major), ast.Constant(value=int() as minor)]):
+                if not (5 <= major <= 13 and 0 <= minor <= 9):
+                    return None
+                found |= {major * 10 + minor} & set(KNOWN_ARCHS)
+                forms.add(Form.TUPLE_LIST)
+            case ast.Constant(value=str() as text):
+                archs = archs_of_name(text, bare=True)
+                if archs is None:
+                    return None
+                found |= archs
+                forms.add(Form.STRING_LIST)
+            case _:
+                return None
+    return (forms.pop(), frozenset(found)) if len(forms) == 1 else None
+
+
+def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str, role: str) -> Iterator[Draft]:
+    listed = members(node, majors=True)
+    if listed is None:
+        return
+    form, archs = listed
+    span = file.module.span(node, node, unit.shift)
+    text = " ".join(file.module.text(span).split())
+    yield Draft(
+        line=node.lineno + unit.shift,
+        end_line=(node.end_lineno or node.lineno) + unit.shift,
+        condition=Known(archs, text),
+        text=f"{name} in {text}",
+        role=role,
+        form=form,
+        span=span,
+        symbol=scope.qualname,
+        names=(name,),
+    )
+
+
+@pattern("py-version-list", kind="python-version-list", language="python", rank=30)
+def find(file: PythonFile) -> Iterator[Draft]:
+    """Every list that is passed under, or assigned to, a name for capabilities."""
+    for node, scope, unit in file.walk():
+        match node:
+            case ast.keyword(arg=str() as name, value=value) if _MEANS.search(name):
+                yield from _draft(file, value, unit, scope, name, "test")
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _MEANS.search(name):
+                yield from _draft(file, value, unit, scope, name, "define")
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _MEANS.search(name):
+                yield from _draft(file, value, unit, scope, name, "define")
+            case _:
+                pass
+
+
+SAMPLES = (
+    Nothing("model architectures", 'register(architectures=["LlamaForCausalLM"])\n'),
+    Nothing("sizes", "f(sm_sizes=[64, 128], block=[90, 100])\n"),
+    Finds(
+        "majors that a build is for",
+        "def gen():\n    return flags(\n        supported_major_versions=[9, 10],\n    )\n",
+        {3: (90, 100, 103, 107)},
+        {3: "[9, 10]"},
+    ),
+)

@@ -1,0 +1,169 @@
+"""One process's share of the files.
+
+Each share is read by one process from beginning to end, so that no syntax tree crosses a process border: only names,
+macro definitions and finished gates do. A name that leads into a file of another share is followed by reading that
+file here too.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ungate.model import Gate, Unread
+from ungate.scan.draft import Draft
+from ungate.scan.gates import gates
+from ungate.scan.patterns import Pattern, patterns
+from ungate.scan.select import Source
+from ungate.source.cuda.reader import READER
+from ungate.source.python.evaluate import Evaluator
+from ungate.source.python.file import PythonFile
+from ungate.source.python.module import PythonModule, decode
+from ungate.source.python.tokens import speaks, telling, words
+from ungate.source.python.world import World, dotted_name
+from ungate.source.reader import Unreadable
+
+__all__ = ["Found", "Shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a share of the files came to."""
+
+    gates: list[Gate]
+    unread: list[Unread]
+    read: int
+
+
+@dataclass
+class Shard:
+    """The files of one process. ``everything`` are the Python files of all shares, for names that lead there."""
+
+    sources: Sequence[Source]
+    everything: Sequence[tuple[str, str]]
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        self.world = World((Path(root), file) for root, file in self.everything)
+        self.evaluator = Evaluator(self.world)
+        self.python = {source.file: source for source in self.sources if source.language == "python"}
+        self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
+        self.chosen: dict[str, frozenset[bytes]] = {}
+        self.known: frozenset[bytes] = frozenset()
+        self.told: set[bytes] = set()
+
+    def _data(self, source: Source) -> bytes | None:
+        try:
+            return source.path.read_bytes()
+        except OSError as error:
+            self.unread[source.file] = f"cannot be read: {error.strerror}"
+            return None
+
+    def survey(self) -> tuple[list[tuple[str, Any]], frozenset[bytes]]:
+        """Read every file once: the macro definitions of C++, and the names under which Python gives answers."""
+        facts = []
+        self.cuda_chosen: list[Source] = []
+        for source in self.cuda.values():
+            data = self._data(source)
+            if data is None or not READER.concerns(data):
+                continue
+            try:
+                found = READER.gather(source.file, data)
+            except Unreadable as error:
+                self.unread[source.file] = str(error)
+                continue
+            self.cuda_chosen.append(source)
+            if found is not None:
+                facts.append((source.file, found))
+        for source in self.python.values():
+            data = self._data(source)
+            if data is None:
+                continue
+            try:
+                decode(data)
+            except Unreadable as error:
+                self.unread[source.file] = str(error)
+                continue
+            if speaks(data):
+                self.chosen[source.file] = frozenset()
+        return facts, self._answers(list(self.chosen))
+
+    def _answers(self, files: list[str]) -> frozenset[bytes]:
+        found: set[bytes] = set()
+        for file in files:
+            read = self._open(file)
+            if read is not None:
+                read.units  # noqa: B018 - parsing is what finds the answers
+                found |= read.answers
+        new = {name for name in found if not telling(name.decode())} - self.told
+        self.told |= new
+        return frozenset(new)
+
+    def extend(self, names: frozenset[bytes]) -> frozenset[bytes]:
+        """Look for names that are answers elsewhere; returns the answers that become known by that."""
+        self.known |= names
+        touched = []
+        for source in self.python.values():
+            data = self._data(source)
+            if data is None or source.file in self.unread:
+                continue
+            present = names.intersection(words(data))
+            if present:
+                self.chosen[source.file] = self.chosen.get(source.file, frozenset()) | present
+                touched.append(source.file)
+        return self._answers(touched)
+
+    def _open(self, file: str) -> PythonFile | None:
+        dotted = dotted_name(file)
+        module = self.world.module(dotted)
+        if module is None or module.file != file:
+            source = self.python[file]
+            try:
+                module = PythonModule(file, dotted, source.path.read_bytes())
+            except Unreadable as error:
+                self.unread[file] = str(error)
+                return None
+            except OSError as error:
+                self.unread[file] = f"cannot be read: {error.strerror}"
+                return None
+        return PythonFile(module, self.evaluator, self.chosen.get(file, frozenset()))
+
+    def find(self, index: Any) -> Found:
+        """Run the patterns over the files that were chosen."""
+        made: list[Gate] = []
+        searching = patterns("python")
+        for file in sorted(self.chosen):
+            read = self._open(file)
+            if read is None:
+                continue
+            made.extend(self._run(self.python[file], read, searching))
+            for problem in read.unread:
+                self.unread[file] = str(problem)
+        searching = patterns("cuda")
+        for source in self.cuda_chosen:
+            data = self._data(source)
+            if data is None:
+                continue
+            try:
+                cuda_file = READER.read(source.file, data, index)
+            except Unreadable as error:
+                self.unread[source.file] = str(error)
+                continue
+            if cuda_file is not None:
+                made.extend(self._run(source, cuda_file, searching))
+        unread = [Unread(file, reason) for file, reason in sorted(self.unread.items())]
+        return Found(made, unread, len(self.chosen) + len(self.cuda_chosen))
+
+    def _run(self, source: Source, file: Any, searching: tuple[Pattern, ...]) -> list[Gate]:
+        drafts: list[tuple[Pattern, Draft]] = []
+        for each in searching:
+            try:
+                drafts.extend((each, draft) for draft in each.find(file))
+            except Unreadable as error:
+                self.unread[source.file] = str(error)
+        return gates(source, drafts)

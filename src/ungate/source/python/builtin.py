@@ -1,0 +1,121 @@
+"""Builtin functions and the methods of plain values, as far as predicates use them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from ungate.source.condition import All, Either, speaks
+from ungate.source.python.capability import Capability
+from ungate.source.python.operators import settle, subscript, truth
+from ungate.source.python.values import FOG, FREE, ByArch, Each, Instance, ModuleValue, Value, is_answer, lift
+
+if TYPE_CHECKING:
+    from ungate.source.python.evaluate import Evaluator, Frame
+
+__all__ = ["builtin", "method"]
+
+_TYPES = {"int": int, "str": str, "tuple": tuple, "list": list, "dict": dict, "bool": bool, "set": set}
+
+
+def builtin(ev: Evaluator, name: str, arguments: list[Value], node: ast.Call, frame: Frame) -> Value:
+    """A call of a builtin function."""
+    first = arguments[0] if arguments else FREE
+    match name:
+        case "any" | "all":
+            return _quantified(first, name == "any")
+        case "bool":
+            return first if is_answer(first) else settle(truth(first)) if isinstance(first, Each) else FREE
+        case "int" | "str" | "float":
+            if isinstance(first, ByArch):
+                make = {"int": int, "str": str, "float": float}[name]
+                return lift(lambda item: item if isinstance(item, Capability) else make(item), first)
+            return lift(_TYPES.get(name, float), first)
+        case "tuple" | "list" | "set" | "frozenset" | "sorted" | "reversed":
+            if isinstance(first, list | tuple | set | dict):
+                return list(first)
+            return first if isinstance(first, Each | ByArch) else FREE
+        case "map":
+            return arguments[1] if len(arguments) > 1 and isinstance(arguments[1], ByArch | Each) else FREE
+        case "filter" | "enumerate" | "zip":
+            return FREE
+        case "min" | "max":
+            return first.element if isinstance(first, Each) and isinstance(first.element, ByArch) else FREE
+        case "divmod" if len(arguments) == 2:
+            return lift(lambda a, b: divmod(a.number if isinstance(a, Capability) else a, b), *arguments)
+        case "getattr" if len(arguments) >= 2 and isinstance(arguments[1], str):
+            from ungate.source.python.names import attribute
+
+            made = ast.Attribute(node.args[0], arguments[1], ast.Load())
+            return attribute(ev, ast.copy_location(made, node), frame)
+        case "isinstance" if len(arguments) == 2:
+            return _is_instance(first, arguments[1])
+        case _:
+            return FREE
+
+
+def _quantified(value: Value, some: bool) -> Value:
+    if isinstance(value, Each):
+        inner = truth(value.element)
+        if some:
+            tree = All((inner, value.when)) if speaks(inner) else value.when
+        else:
+            tree = inner
+        return settle(tree, value.element.names if isinstance(value.element, ByArch) else ())
+    if isinstance(value, list | tuple):
+        terms = tuple(truth(item) for item in value)
+        return settle(Either(terms) if some else All(terms))
+    return FREE
+
+
+def _is_instance(value: Value, kinds: Value) -> Value:
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    types = []
+    for kind in wanted:
+        if not isinstance(kind, ModuleValue) or kind.dotted.removeprefix("builtins.") not in _TYPES:
+            return FREE
+        types.append(_TYPES[kind.dotted.removeprefix("builtins.")])
+    if value is FREE or value is FOG or isinstance(value, ByArch | Each | Instance | ModuleValue):
+        return FREE
+    return isinstance(value, tuple(types))
+
+
+def method(of: Value, name: str, arguments: list[Value]) -> Value:
+    """A method call on a constant, a collection or a per-arch value."""
+    if isinstance(of, dict):
+        if name == "get" and arguments:
+            found = subscript(of, arguments[0])
+            return found if found is not FREE else arguments[1] if len(arguments) > 1 else FREE
+        if name in ("keys", "items"):
+            return FREE
+        return FREE
+    if isinstance(of, ByArch):
+        return lift(lambda item, *rest: _of_item(item, name, rest), of, *arguments)
+    if isinstance(of, str) and name in ("startswith", "endswith", "format", "lower", "upper", "replace", "strip"):
+        if name == "format" or any(isinstance(each, ByArch) for each in arguments):
+            return lift(lambda text, *rest: getattr(text, name)(*rest), of, *arguments)
+        return lift(lambda text, *rest: getattr(text, name)(*rest), of, *arguments)
+    return FREE
+
+
+def _of_item(item: Value, name: str, arguments: tuple[Any, ...]) -> Value:
+    if not isinstance(item, Capability):
+        if isinstance(item, str):
+            return getattr(item, name)(*arguments)
+        raise TypeError(name)
+    match name:
+        case "startswith":
+            prefixes = arguments[0] if isinstance(arguments[0], tuple) else (arguments[0],)
+            dotted = f"{item.major}.{item.minor}"
+            forms = (*(f"{word}{item.number}" for word in ("sm_", "sm", "compute_", "")), dotted)
+            if not any(any(char.isdigit() for char in prefix) for prefix in prefixes):
+                raise TypeError(name)
+            return any(form.startswith(prefix.rstrip("af")) for form in forms for prefix in prefixes)
+        case "endswith" | "find" | "count" | "split":
+            raise TypeError(name)
+        case "is_family_of":
+            left, right = item.beside(arguments[0])
+            return left // 10 == right // 10
+        case _:
+            # to_int(), as_version_str(), lower() …: another notation of the same capability
+            return item

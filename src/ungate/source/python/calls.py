@@ -1,0 +1,207 @@
+"""What a call comes to: predicates are read from their bodies, wrappers are looked through."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ungate.model import KNOWN_ARCHS
+from ungate.source.python import names
+from ungate.source.python.builtin import builtin, method
+from ungate.source.python.capability import Capability
+from ungate.source.python.interpret import run
+from ungate.source.python.seeds import CAPABILITY, is_capability_call
+from ungate.source.python.values import (
+    FOG,
+    FREE,
+    ByArch,
+    ClassValue,
+    Each,
+    FunctionValue,
+    Instance,
+    MethodValue,
+    ModuleValue,
+    PartialValue,
+    Value,
+    is_answer,
+)
+from ungate.source.reader import Unreadable
+
+if TYPE_CHECKING:
+    from ungate.source.python.evaluate import Evaluator, Frame
+
+__all__ = ["call", "element", "interpret"]
+
+_OTHER_MAKERS = ("xpu", "hpu", "npu", "musa", "hip", "mps", "mlu", "tpu")
+_DEPTH = 24
+
+
+def element(ev: Evaluator, node: ast.AST, frame: Frame) -> Value:
+    """One element of an iterated expression."""
+    value = ev.value(node, frame)
+    if isinstance(value, Each):
+        return value.element
+    if isinstance(value, ByArch) and isinstance(node, ast.Name | ast.Attribute):
+        return FREE
+    return FREE
+
+
+def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    """A call expression."""
+    function = ev.value(node.func, frame)
+    spelled = _last(node.func)
+    if isinstance(function, ModuleValue) and function.dotted.startswith("builtins."):
+        arguments = [ev.value(each, frame) for each in node.args]
+        return builtin(ev, spelled, arguments, node, frame)
+    if isinstance(function, ByArch | Each) and not isinstance(node.func, ast.Name | ast.Attribute):
+        return function
+    arguments = [ev.value(each, frame) for each in node.args]
+    keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
+    value = apply(ev, function, arguments, keywords, spelled, frame.depth)
+    if value is FREE and is_capability_call(spelled) and not _elsewhere(node.func):
+        value = CAPABILITY
+    if is_answer(value):
+        return ByArch(value.items, (_spelling(node.func) or spelled,))
+    return value
+
+
+def apply(
+    ev: Evaluator, function: Value, arguments: list[Value], keywords: Mapping[str, Value], spelled: str, depth: int
+) -> Value:
+    """Call a value."""
+    match function:
+        case FunctionValue():
+            return interpret(ev, function, tuple(arguments), keywords, depth)
+        case PartialValue():
+            joined = {**function.keywords, **keywords}
+            return apply(ev, function.function, [*function.args, *arguments], joined, spelled, depth)
+        case MethodValue(of=of, name=name):
+            return method(of, name, arguments)
+        case ClassValue():
+            return _construct(ev, function, arguments, keywords)
+        case ModuleValue(dotted=dotted):
+            return _outside(dotted, arguments, keywords)
+        case ByArch() | Each():
+            # a property or probe table entry that is called, or an attribute known by name only
+            return function
+        case _:
+            if len(arguments) == 1 and not keywords and isinstance(arguments[0], FunctionValue | PartialValue):
+                return arguments[0]
+            return _by_question(spelled, arguments)
+
+
+def _last(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=spelled):
+            return spelled
+        case ast.Attribute(attr=attr):
+            return attr
+        case _:
+            return ""
+
+
+def _spelling(node: ast.AST) -> str:
+    return _last(node)
+
+
+def _elsewhere(node: ast.AST) -> bool:
+    """Whether a capability is asked of another maker's module (``torch.xpu``)."""
+    return any(isinstance(each, ast.Attribute) and each.attr in _OTHER_MAKERS for each in ast.walk(node))
+
+
+def _outside(dotted: str, arguments: list[Value], keywords: Mapping[str, Value]) -> Value:
+    """A call of something that is not among the files."""
+    parts = dotted.split(".")
+    last = parts[-1]
+    if last == "partial" and arguments:
+        return PartialValue(arguments[0], tuple(arguments[1:]), dict(keywords))
+    if len(arguments) == 1 and isinstance(arguments[0], FunctionValue | PartialValue):
+        return arguments[0]
+    if any(part in _OTHER_MAKERS for part in parts):
+        return FREE
+    if is_capability_call(last):
+        return CAPABILITY
+    if last == "Version" or "version" in last:
+        return FREE
+    return _by_question(last, arguments)
+
+
+def _by_question(spelled: str, arguments: list[Value]) -> Value:
+    """``is_device_capability(100)`` and its kin, where their definition is not among the files."""
+    from ungate.source.python.operators import compare
+
+    wanted = next((each for each in arguments if isinstance(each, int | tuple) and not isinstance(each, bool)), None)
+    if wanted is None:
+        return names.by_name(spelled) if is_answer(names.by_name(spelled)) else FREE
+    if spelled.endswith("is_device_capability"):
+        return compare(ast.Eq(), CAPABILITY, wanted)
+    if spelled.endswith("has_device_capability"):
+        return compare(ast.GtE(), CAPABILITY, wanted)
+    if spelled.endswith("is_device_capability_family") and isinstance(wanted, int):
+        return ByArch(tuple(arch // 10 == wanted // 10 for arch in KNOWN_ARCHS), (spelled,))
+    return FREE
+
+
+def _construct(ev: Evaluator, of: ClassValue, arguments: list[Value], keywords: Mapping[str, Value]) -> Value:
+    fields = [
+        each.target.id
+        for each in _class_statements(of)
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    ]
+    given = {**dict(zip(fields, arguments, strict=False)), **keywords}
+    if {"major", "minor"} <= set(given):
+        major, minor = given["major"], given["minor"]
+        if isinstance(major, int) and isinstance(minor, int):
+            return Capability((major, minor))
+        if isinstance(major, ByArch) and isinstance(minor, ByArch):
+            return CAPABILITY
+    return Instance(of, {key: value for key, value in given.items() if value is not FREE})
+
+
+def _class_statements(of: ClassValue) -> list[ast.stmt]:
+    owner = of.scope.owner
+    if owner is None or not owner.members:
+        return of.node.body
+    module = of.scope.module
+    try:
+        return [node for piece in owner.members if piece.kind == "other" for node in module.unit(piece).body]
+    except Unreadable:
+        return []
+
+
+def interpret(
+    ev: Evaluator, function: FunctionValue, arguments: tuple[Value, ...], keywords: Mapping[str, Value], depth: int
+) -> Value:
+    """Read what a function returns for these arguments from its body."""
+    if depth > _DEPTH:
+        return FREE
+    key = _key(function, arguments, keywords)
+    if key is not None and key in ev.memo:
+        return ev.memo[key]
+    mark = (id(function.node), "run")
+    if mark in ev.busy:
+        return FREE
+    ev.busy.add(mark)
+    try:
+        value = run(ev, function, arguments, keywords, depth)
+    finally:
+        ev.busy.discard(mark)
+    if key is not None and ev.spent < 5000:
+        ev.memo[key] = value
+    return value
+
+
+def _key(function: FunctionValue, arguments: tuple[Value, ...], keywords: Mapping[str, Value]) -> Any:
+    if function.closure is not None or (isinstance(function.bound, Instance) and function.bound.fields):
+        return None
+    plain = (int, str, tuple, bool, type(None), ByArch)
+    for value in (*arguments, *keywords.values()):
+        if value is not FREE and value is not FOG and not isinstance(value, plain):
+            return None
+    key = ("call", id(function.node), arguments, tuple(sorted(keywords.items(), key=lambda item: item[0])))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key

@@ -1,0 +1,277 @@
+"""What a Python expression comes to, read for all known architectures at once.
+
+Nothing is executed: expressions are interpreted over constants and per-arch values, names are followed
+to what they are bound to, and predicates are read from their definitions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ungate.source.condition import All, Always, Condition, Either, Free, Not, speaks
+from ungate.source.python import calls, names
+from ungate.source.python.capability import Capability
+from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
+from ungate.source.python.scopes import Scope
+from ungate.source.python.tokens import telling
+from ungate.source.python.values import FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
+from ungate.source.python.world import World
+
+__all__ = ["Evaluator", "Frame"]
+
+_BUDGET = 6000
+
+
+@dataclass(eq=False, slots=True)
+class Frame:
+    """Where an expression stands. ``env`` holds names with known values: of an interpreted call, or of a comprehension.
+
+    ``line`` (in the file) tells which bindings come before. ``outer`` is the frame around a comprehension or closure.
+    """
+
+    scope: Scope
+    line: int = 0
+    env: dict[str, Value] | None = None
+    outer: Frame | None = None
+    depth: int = 0
+
+
+@dataclass(eq=False)
+class Evaluator:
+    """Evaluates over a world of modules. ``attributes`` tells what an attribute of an unknown object comes to."""
+
+    world: World
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+    focus: Collection[str] | None = None
+    busy: set[Any] = field(default_factory=set)
+    memo: dict[Any, Value] = field(default_factory=dict)
+    spent: int = 0
+    pruned: int = 0
+    epoch: int = 0
+
+    def concentrate(self, names: Collection[str] | None) -> None:
+        """From now on follow, of the names of modules and classes, only these and telling ones (None: all)."""
+        self.focus = names
+        self.epoch += 1
+
+    def worth(self, name: str) -> bool:
+        """Whether a name of a module or class is followed: always, unless the evaluator is focused on a few."""
+        if self.focus is None or name in self.focus or telling(name):
+            return True
+        self.pruned += 1
+        return False
+
+    @contextmanager
+    def unfocused(self) -> Iterator[None]:
+        """Follow every name inside the block."""
+        before, self.focus = self.focus, None
+        try:
+            yield
+        finally:
+            self.focus = before
+
+    def value(self, node: ast.AST | None, frame: Frame) -> Value:
+        """The value of an expression; FREE where it has nothing to do with the architecture."""
+        if node is None:
+            return FREE
+        self.spent += 1
+        if self.spent > _BUDGET or frame.depth > 40:
+            return FREE
+        handler = _HANDLERS.get(type(node))
+        return handler(self, node, frame) if handler is not None else FREE
+
+    def fresh(self, node: ast.AST, frame: Frame) -> Value:
+        """:meth:`value` with a new budget: for the expressions that the patterns ask about."""
+        self.spent = 0
+        return self.value(node, frame)
+
+    def condition(self, node: ast.expr, frame: Frame) -> Condition:
+        """An expression used as a truth value, as a tree whose leaves carry their text."""
+        match node:
+            case ast.BoolOp(op=ast.And(), values=values):
+                return All(tuple(self.condition(value, frame) for value in values))
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return Either(tuple(self.condition(value, frame) for value in values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return Not(self.condition(operand, frame))
+            case ast.NamedExpr(value=value):
+                return self.condition(value, frame)
+            case _:
+                value = self.value(node, frame)
+                if isinstance(value, bool) and not isinstance(node, ast.Constant):
+                    return Free("")
+                return truth(value)
+
+
+def _constant(_: Evaluator, node: Any, __: Frame) -> Value:
+    return node.value if node.value is not Ellipsis else FREE
+
+
+def _bool_op(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    values = [ev.value(each, frame) for each in node.values]
+    for value in values:
+        if isinstance(value, Each):
+            return value
+        if isinstance(value, ByArch) and not is_answer(value):
+            return value
+    terms = tuple(truth(value) for value in values)
+    tree: Condition = All(terms) if isinstance(node.op, ast.And) else Either(terms)
+    spoken = tuple(dict.fromkeys(name for value in values if isinstance(value, ByArch) for name in value.names))
+    if not speaks(tree):
+        decisive = isinstance(node.op, ast.Or)
+        if any(isinstance(value, bool) and value is decisive for value in values):
+            return decisive
+        return FREE
+    return settle(tree, spoken)
+
+
+def _unary(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    value = ev.value(node.operand, frame)
+    if isinstance(node.op, ast.Not):
+        if isinstance(value, Each):
+            return settle(Not(value.when))
+        if isinstance(value, ByArch) and not speaks(truth(value)):
+            return FREE
+        return lift(lambda item: not item, value) if value is not FREE else FREE
+    if isinstance(node.op, ast.USub):
+        return lift(lambda item: -item, value)
+    return FREE
+
+
+def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    result: Value = None
+    left = ev.value(node.left, frame)
+    for op, comparator in zip(node.ops, node.comparators, strict=True):
+        right = ev.value(comparator, frame)
+        answer = compare(op, left, right)
+        result = answer if result is None else settle(All((truth(result), truth(answer))))
+        left = right
+    return result
+
+
+def _bin_op(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    return binary(node.op, ev.value(node.left, frame), ev.value(node.right, frame))
+
+
+def _if_exp(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    return choose(settle_test(ev, node.test, frame), ev.value(node.body, frame), ev.value(node.orelse, frame))
+
+
+def settle_test(ev: Evaluator, node: ast.expr, frame: Frame) -> Value:
+    """A test as a value: per-arch, constant or FREE."""
+    if not isinstance(node, ast.BoolOp | ast.UnaryOp | ast.NamedExpr):
+        value = ev.value(node, frame)
+        tree = truth(value)
+        if speaks(tree):
+            return settle(tree)
+        return value if isinstance(value, bool | int | str | tuple | list | dict) or value is None else FREE
+    tree = ev.condition(node, frame)
+    return settle(tree) if speaks(tree) else FREE
+
+
+def _sequence(make: type) -> Callable[[Evaluator, Any, Frame], Value]:
+    def build(ev: Evaluator, node: Any, frame: Frame) -> Value:
+        items: list[Value] = []
+        for element in node.elts:
+            if isinstance(element, ast.Starred):
+                inner = ev.value(element.value, frame)
+                if isinstance(inner, list | tuple | set | frozenset):
+                    items.extend(inner)
+                elif isinstance(inner, Each):
+                    return inner
+                else:
+                    items.append(FREE)
+            else:
+                items.append(ev.value(element, frame))
+        return display(items, make)
+
+    return build
+
+
+def _dict(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    made: dict[Any, Value] = {}
+    if len(node.keys) > 400:
+        return FREE
+    for key, item in zip(node.keys, node.values, strict=True):
+        name = ev.value(key, frame) if key is not None else FREE
+        if isinstance(name, str | int | tuple):
+            try:
+                made[name] = ev.value(item, frame)
+            except TypeError:
+                continue
+    return made
+
+
+def _joined(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    parts = []
+    for part in node.values:
+        value = ev.value(part.value if isinstance(part, ast.FormattedValue) else part, frame)
+        if value is FREE or (isinstance(part, ast.FormattedValue) and part.format_spec is not None):
+            return FREE
+        parts.append(value)
+
+    def text(*pieces: Value) -> Value:
+        return "".join(str(piece.number) if isinstance(piece, Capability) else str(piece) for piece in pieces)
+
+    return lift(text, *parts)
+
+
+def _subscript(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    of = ev.value(node.value, frame)
+    if isinstance(node.slice, ast.Slice):
+        return of if isinstance(of, ByArch | Each) else FREE
+    return subscript(of, ev.value(node.slice, frame))
+
+
+def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    env: dict[str, Value] = {}
+    inner = Frame(frame.scope, frame.line, env, frame, frame.depth + 1)
+    tests: list[Condition] = []
+    for generator in node.generators:
+        names.unpack(ev, generator.target, calls.element(ev, generator.iter, inner), env)
+        tests.extend(ev.condition(test, inner) for test in generator.ifs)
+    element = ev.value(node.elt, inner)
+    when: Condition = All(tuple(tests)) if tests else Always(True)
+    if isinstance(element, ByArch) or speaks(when):
+        return Each(element, when)
+    return FREE
+
+
+def _named(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    return ev.value(node.value, frame)
+
+
+def _lambda(_: Evaluator, node: Any, frame: Frame) -> Value:
+    return FunctionValue(
+        node, frame.scope, "<lambda>", frame.scope.shift, closure=frame if frame.env is not None else None
+    )
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Evaluator, Any, Frame], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: names.name,
+    ast.Attribute: names.attribute,
+    ast.Call: calls.call,
+    ast.BoolOp: _bool_op,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BinOp: _bin_op,
+    ast.IfExp: _if_exp,
+    ast.Tuple: _sequence(tuple),
+    ast.List: _sequence(list),
+    ast.Set: _sequence(list),
+    ast.Dict: _dict,
+    ast.JoinedStr: _joined,
+    ast.Subscript: _subscript,
+    ast.GeneratorExp: _comprehension,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.NamedExpr: _named,
+    ast.Lambda: _lambda,
+    ast.Starred: _named,
+    ast.Await: _named,
+}

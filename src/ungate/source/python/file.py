@@ -1,0 +1,158 @@
+"""A Python file for the patterns: the pieces of it that may speak of the architecture, and the questions there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from ungate.source.python.evaluate import Evaluator, Frame
+from ungate.source.python.module import PythonModule, Recut, Unit
+from ungate.source.python.outline import Piece
+from ungate.source.python.questions import Question, questions
+from ungate.source.python.scopes import Scope
+from ungate.source.python.tokens import speaks
+from ungate.source.python.values import (
+    ByArch,
+    ClassValue,
+    Each,
+    FunctionValue,
+    Instance,
+    PartialValue,
+    Value,
+    is_answer,
+)
+from ungate.source.reader import Unreadable
+
+__all__ = ["PythonFile"]
+
+_ROUNDS = 4
+
+
+class PythonFile:
+    """One module with an evaluator. ``names`` are flags and predicates defined elsewhere that are worth a look."""
+
+    def __init__(self, module: PythonModule, evaluator: Evaluator, names: frozenset[bytes] = frozenset()) -> None:
+        self.module = module
+        self.evaluator = evaluator
+        self.foreign = names
+        self.unread: list[Unreadable] = []
+
+    def _cuts(self) -> list[tuple[Piece, Scope]]:
+        found: list[tuple[Piece, Scope]] = []
+        for piece in self.module.pieces:
+            if piece.kind == "class":
+                try:
+                    body = self.module.class_body(piece)
+                except Recut:
+                    raise
+                except Unreadable as error:
+                    self.unread.append(error)
+                    continue
+                if body.members:
+                    found.extend((member, body.scope) for member in body.members)
+                    continue
+            found.append((piece, self.module.scope))
+        return found
+
+    @cached_property
+    def units(self) -> list[tuple[Unit, Scope]]:
+        """The parsed pieces of interest, in order; grows by the flags that the file itself defines."""
+        try:
+            return self._chosen()
+        except Recut:
+            return self._chosen()
+
+    def _chosen(self) -> list[tuple[Unit, Scope]]:
+        chosen: dict[int, tuple[Unit, Scope]] = {}
+        wanted = set(self.foreign)
+        fresh = True
+        data = self.module.data
+        cuts = self._cuts()
+        for _ in range(_ROUNDS):
+            if not fresh:
+                break
+            fresh = False
+            for piece, scope in cuts:
+                if piece.start in chosen:
+                    continue
+                if not speaks(data[piece.start : piece.end], wanted):
+                    continue
+                try:
+                    unit = self.module.unit(piece)
+                except Recut:
+                    raise
+                except Unreadable as error:
+                    self.unread.append(error)
+                    continue
+                chosen[piece.start] = (unit, scope)
+                self.evaluator.concentrate({name.decode() for name in wanted})
+                for name in self._answers(unit, scope):
+                    if name not in wanted and len(name) > 2:
+                        wanted.add(name)
+                        fresh = True
+        self.answers = frozenset(wanted - self.foreign)
+        self.evaluator.concentrate(None)
+        return [chosen[start] for start in sorted(chosen)]
+
+    def _answers(self, unit: Unit, scope: Scope) -> Iterator[bytes]:
+        """Names that a piece binds to an answer about the architecture: flags, predicates and attributes of self."""
+        names: dict[str, None] = {}
+        for node in unit.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names[node.name] = None
+                inner = scope.inner(node, unit.shift)
+                if scope.kind == "class":
+                    for bound in inner.bindings:
+                        if bound.startswith("self."):
+                            names[bound.removeprefix("self.")] = None
+            elif not isinstance(node, ast.ClassDef):
+                names.update(dict.fromkeys(self.module.names_of(unit.piece, scope)))
+                break
+        for name in names:
+            value = self.answer(scope, name)
+            if is_answer(value) or (isinstance(value, ByArch | Each) and scope.kind == "module"):
+                yield name.encode()
+
+    def answer(self, scope: Scope, name: str) -> Value:
+        """What a name of a scope answers, called without arguments where it is a function."""
+        from ungate.source.python import names
+        from ungate.source.python.calls import apply
+
+        ev = self.evaluator
+        ev.spent = 0
+        if scope.kind == "class":
+            node = scope.node
+            assert isinstance(node, ast.ClassDef)
+            value = names.class_member(ev, Instance(ClassValue(node, scope, node.name)), name)
+        else:
+            value = ev.value(ast.Name(name, ast.Load(), lineno=1, col_offset=0), Frame(scope, 1 << 30))
+        if isinstance(value, FunctionValue | PartialValue):
+            value = apply(ev, value, [], {}, name, 0)
+        return value
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """Every test of the architecture in the file."""
+        found: list[Question] = []
+        units = self.units
+        self.evaluator.concentrate({name.decode() for name in (*self.answers, *self.foreign)})
+        for unit, scope in units:
+            found.extend(questions(self.module, self.evaluator, unit, scope))
+        self.evaluator.concentrate(None)
+        return found
+
+    def walk(self) -> Iterator[tuple[ast.AST, Scope, Unit]]:
+        """Every node of the pieces of interest, with the scope it stands in, in order."""
+        for unit, scope in self.units:
+            stack: list[tuple[ast.AST, Scope]] = [(node, scope) for node in reversed(unit.body)]
+            while stack:
+                node, inside = stack.pop()
+                yield node, inside, unit
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    inside = inside.inner(node, unit.shift)
+                stack.extend((child, inside) for child in reversed(list(ast.iter_child_nodes(node))))
+
+    def frame(self, node: ast.AST, scope: Scope, unit: Unit) -> Frame:
+        """Where a node stands, for the evaluator."""
+        return Frame(scope, getattr(node, "lineno", 1) + unit.shift)

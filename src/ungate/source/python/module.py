@@ -1,0 +1,234 @@
+"""A Python file as the patterns look at it: parsed piece by piece, with what each name is bound to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ungate.source.python.outline import Piece, line_starts, pieces
+from ungate.source.python.scopes import Binding, Scope, bind
+from ungate.source.python.tokens import words
+from ungate.source.reader import Unreadable
+
+__all__ = ["ClassBody", "PythonModule", "Recut", "Unit", "decode"]
+
+_LARGEST = 20 << 20
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Recut(Unreadable):
+    """The cut was wrong; the module has been parsed as a whole and its pieces are others now: ask again."""
+
+
+def decode(data: bytes) -> None:
+    """Raise :class:`Unreadable` for bytes that are no Python source text."""
+    if len(data) > _LARGEST:
+        raise Unreadable(f"larger than {_LARGEST >> 20} MB")
+    if b"\0" in data:
+        raise Unreadable("contains NUL bytes")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 (byte {error.start})") from None
+
+
+@dataclass(eq=False, slots=True)
+class Unit:
+    """The parsed statements of one piece. ``shift`` is added to a node's line to give the line in the file."""
+
+    body: list[ast.stmt]
+    shift: int
+    piece: Piece
+
+
+@dataclass(eq=False, slots=True)
+class ClassBody:
+    """A class that is parsed member by member: ``node`` holds its head alone (name, bases, decorators)."""
+
+    node: ast.ClassDef
+    members: tuple[Piece, ...]
+    scope: Scope
+    piece: Piece | None
+    fields: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+
+
+class PythonModule:
+    """One file: ``file`` is relative to the scanned root, ``dotted`` its module name.
+
+    Names are bound lazily: a piece is parsed when one of its names is asked for. Raises :class:`Unreadable`
+    from the constructor, and from any look-up, where the text is not Python.
+    """
+
+    def __init__(self, file: str, dotted: str, data: bytes) -> None:
+        decode(data)
+        self.file = file
+        self.dotted = dotted
+        self.data = data
+        self._is_whole = False
+        self.is_package = file.endswith("__init__.py")
+        self._starts: list[int] | None = None
+        self._parsed: dict[int, Unit] = {}
+        self._words: dict[int, frozenset[bytes]] = {}
+        self._classes: dict[int, ClassBody] = {}
+        self._names: dict[str, tuple[Binding, ...]] = {}
+        self._bound: dict[int, dict[str, list[Binding]]] = {}
+        offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        self.pieces = pieces(data, offset, len(data), 1)
+        self.scope = Scope(self, None, "module", shift=0)
+        self._check_cut()
+
+    def _check_cut(self) -> None:
+        covered = self.pieces[0].start if self.pieces else len(self.data)
+        head = self.data[:covered].strip().removeprefix(b"\xef\xbb\xbf")
+        if head and not all(not line.strip() or line.lstrip().startswith(b"#") for line in head.splitlines()):
+            self._whole()
+
+    def _whole(self) -> None:
+        """Fall back to one piece a top-level statement as the parser sees them."""
+        self._is_whole = True
+        try:
+            tree = ast.parse(self.data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise Unreadable(f"not Python: {error}") from None
+        starts = self.starts
+        found: list[Piece] = []
+        for node in tree.body:
+            first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+            last = node.end_lineno or node.lineno
+            end = starts[last] if last < len(starts) else len(self.data)
+            kind: Literal["def", "class", "other"] = (
+                "def" if isinstance(node, FunctionNode) else "class" if isinstance(node, ast.ClassDef) else "other"
+            )
+            name = node.name if isinstance(node, FunctionNode | ast.ClassDef) else ""
+            if found and found[-1].end > starts[first - 1]:  # two statements on one line
+                joined = found.pop()
+                found.append(Piece("other", "", joined.start, end, joined.line, 0))
+                continue
+            found.append(Piece(kind, name, starts[first - 1], end, first, 0))
+        self.pieces = tuple(found)
+        self._parsed.clear()
+        self._words.clear()
+        self._classes.clear()
+        self._names.clear()
+        self._bound.clear()
+
+    @property
+    def starts(self) -> list[int]:
+        if self._starts is None:
+            self._starts = line_starts(self.data)
+        return self._starts
+
+    def span(self, first: ast.AST, last: ast.AST, shift: int) -> tuple[int, int]:
+        """The byte range from the start of one node to the end of another."""
+        start = self.starts[first.lineno + shift - 1] + first.col_offset  # type: ignore[attr-defined]
+        end = self.starts[last.end_lineno + shift - 1] + last.end_col_offset  # type: ignore[attr-defined]
+        return start, end
+
+    def text(self, span: tuple[int, int]) -> str:
+        return self.data[span[0] : span[1]].decode("utf-8", "replace")
+
+    def unit(self, piece: Piece) -> Unit:
+        """Parse one piece; raises :class:`Unreadable`."""
+        if (ready := self._parsed.get(piece.start)) is not None:
+            return ready
+        text = self.data[piece.start : piece.end]
+        shift = piece.line - 1
+        if piece.indent:
+            text = b"if 1:\n" + text
+            shift -= 1
+        try:
+            body = ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            if not self._is_whole:
+                self._whole()
+                raise Recut(f"line {piece.line}: {error}") from None
+            raise Unreadable(f"not Python: line {piece.line}: {error}") from None
+        if piece.indent:
+            (wrapper,) = body
+            assert isinstance(wrapper, ast.If)
+            body = wrapper.body
+        made = self._parsed[piece.start] = Unit(body, shift, piece)
+        return made
+
+    def class_body(self, piece: Piece) -> ClassBody:
+        """The class in a piece, parsed no further than its head."""
+        if (ready := self._classes.get(piece.start)) is not None:
+            return ready
+        first = self.data.find(b"\n", self.data.find(b"class", piece.start)) + 1 or piece.end
+        indent = _first_indent(self.data, first, piece.end)
+        line = piece.line + self.data.count(b"\n", piece.start, first)
+        members = pieces(self.data, first, piece.end, line, indent) if indent and not self._is_whole else ()
+        head = self.data[piece.start : members[0].start] if members else self.data[piece.start : piece.end]
+        try:
+            node = ast.parse(head + (b" " * indent + b"pass\n" if members else b"")).body[0]
+        except (SyntaxError, ValueError, IndentationError):
+            node, members = self.unit(piece).body[0], ()
+        assert isinstance(node, ast.ClassDef)
+        scope = Scope(self, self.scope, "class", shift=piece.line - 1, node=node)
+        made = self._classes[piece.start] = ClassBody(node, members, scope, piece)
+        scope.owner = made
+        if not members:
+            bind(scope, node.body)
+        return made
+
+    def lookup(self, name: str) -> tuple[Binding, ...]:
+        """What a module-level name is bound to, in order of line."""
+        if (ready := self._names.get(name)) is None:
+            ready = self._names[name] = tuple(self._find(self.pieces, self.scope, name))
+        return ready
+
+    def member(self, body: ClassBody, name: str) -> tuple[Binding, ...]:
+        """What a name in a class body is bound to."""
+        if name not in body.fields:
+            body.fields[name] = (
+                tuple(self._find(body.members, body.scope, name))
+                if body.members
+                else tuple(body.scope.bindings.get(name, ()))
+            )
+        return body.fields[name]
+
+    def _find(self, among: tuple[Piece, ...], scope: Scope, name: str) -> Iterator[Binding]:
+        wanted = name.encode()
+        for piece in among:
+            if piece.kind == "other":
+                inside = self._words.get(piece.start)
+                if inside is None:
+                    inside = self._words[piece.start] = frozenset(words(self.data[piece.start : piece.end]))
+                if wanted in inside:
+                    yield from self.names_of(piece, scope).get(name, ())
+            elif piece.name == name:
+                if piece.kind == "class" and scope.kind == "module":
+                    body = self.class_body(piece)
+                    yield Binding("class", body.node, piece.line, scope, body=body)
+                else:
+                    unit = self.unit(piece)
+                    yield Binding(piece.kind, unit.body[0], piece.line, scope, shift=unit.shift)
+
+    def names_of(self, piece: Piece, scope: Scope) -> dict[str, list[Binding]]:
+        """The bindings that a piece makes in its scope."""
+        if (ready := self._bound.get(piece.start)) is None:
+            unit = self.unit(piece)
+            part = Scope(self, scope.parent, scope.kind, shift=unit.shift)
+            bind(part, unit.body, into=scope)
+            ready = self._bound[piece.start] = part.bindings
+        return ready
+
+    def star_imports(self) -> Iterator[Binding]:
+        """The ``from x import *`` of the module."""
+        for piece in self.pieces:
+            if piece.kind == "other" and self.data.find(b"import *", piece.start, piece.end) >= 0:
+                yield from self.names_of(piece, self.scope).get("*", ())
+
+
+def _first_indent(data: bytes, start: int, end: int) -> int:
+    """The indentation of the first statement after the head of a class; 0 where there is none."""
+    for line in data[start:end].splitlines():
+        bare = line.strip()
+        if bare and not bare.startswith(b"#") and not bare.startswith((b")", b"]")):
+            indent = len(line) - len(line.lstrip())
+            if b"):" in bare and not bare.startswith((b"def", b"class", b"@")):
+                continue
+            return indent
+    return 0

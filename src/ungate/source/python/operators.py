@@ -1,0 +1,254 @@
+"""Python's operators on values that are read for all architectures at once."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from ungate.model import KNOWN_ARCHS
+from ungate.source.condition import Always, Condition, Free, evaluate, speaks
+from ungate.source.python.capability import Capability, NoCapability
+from ungate.source.python.values import FOG, FREE, ByArch, Each, Value, as_condition, is_answer, lift
+
+__all__ = [
+    "binary",
+    "choose",
+    "compare",
+    "display",
+    "either_free",
+    "settle",
+    "subscript",
+    "truth",
+]
+
+_ORDER: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.BitOr: operator.or_,
+    ast.BitAnd: operator.and_,
+}
+_FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+
+
+def _pair(op: type[ast.cmpop], left: Value, right: Value) -> Value:
+    """One comparison of two concrete values; raises NoCapability where it says nothing about the arch."""
+    if isinstance(left, Capability) and isinstance(right, Capability):
+        return FOG
+    if isinstance(right, Capability) and not isinstance(left, Capability):
+        return _pair(_FLIP.get(op, op), right, left)
+    if isinstance(left, Capability):
+        one, other = left.beside(right)
+        return _ORDER[op](one, other)
+    if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
+        raise NoCapability
+    if left is None or right is None:
+        raise NoCapability
+    return _ORDER[op](left, right)
+
+
+def _within(left: Value, right: Value) -> Value:
+    if isinstance(right, Capability):
+        return _pair(ast.Eq, right, left)
+    if isinstance(left, Capability):
+        if isinstance(right, str):
+            raise NoCapability
+        answers = []
+        for item in right:
+            try:
+                answers.append(_pair(ast.Eq, left, item))
+            except NoCapability:
+                continue
+        if not answers and len(right):
+            raise NoCapability
+        return any(answers)
+    if isinstance(right, str) and not isinstance(left, str):
+        raise NoCapability
+    if not isinstance(right, str) and right and all(isinstance(item, str) for item in right) != isinstance(left, str):
+        raise NoCapability
+    return left in right
+
+
+def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
+    """``left op right``; FREE where the operands are not about the architecture."""
+    if isinstance(left, Each) or isinstance(right, Each):
+        if isinstance(right, Each) and isinstance(op, ast.In | ast.NotIn) and not isinstance(left, Each):
+            return compare(ast.Eq() if isinstance(op, ast.In) else ast.NotEq(), right.element, left)
+        return FREE
+    if not isinstance(left, ByArch) and not isinstance(right, ByArch):
+        if left is FREE or right is FREE:
+            return FREE
+    elif left is FREE or right is FREE:
+        return FREE
+    if isinstance(op, ast.Is | ast.IsNot):
+        return FREE
+    silent = False
+
+    def one(a: Value, b: Value) -> Value:
+        nonlocal silent
+        try:
+            if isinstance(op, ast.In | ast.NotIn):
+                answer = _within(a, b)
+            else:
+                answer = _pair(type(op), a, b)
+        except (NoCapability, TypeError):
+            silent = True
+            return FOG
+        if answer is FOG:
+            return FOG
+        return not answer if isinstance(op, ast.NotIn) else bool(answer)
+
+    result = lift(one, left, right)
+    return FREE if silent else result
+
+
+def binary(op: ast.operator, left: Value, right: Value) -> Value:
+    """``left op right`` for arithmetic; a list keeps what is known of it when something unknown is added."""
+    if isinstance(op, ast.Add):
+        if right is FREE and isinstance(left, list | tuple | Each):
+            return left
+        if left is FREE and isinstance(right, list | tuple | Each):
+            return right
+        if isinstance(left, Each) or isinstance(right, Each):
+            return left if isinstance(left, Each) else right
+    function = _ARITHMETIC.get(type(op))
+    if function is None:
+        return FREE
+
+    def one(a: Value, b: Value) -> Value:
+        if isinstance(a, Capability) and isinstance(b, int):
+            return function(a.number, b)
+        if isinstance(a, Capability) and isinstance(op, ast.Add) and isinstance(b, str):
+            return a
+        return function(a, b)
+
+    return lift(one, left, right)
+
+
+def subscript(of: Value, index: Value) -> Value:
+    """``of[index]``."""
+    if isinstance(of, Each):
+        return FREE
+
+    def one(container: Value, at: Value) -> Value:
+        if isinstance(container, dict) and isinstance(at, Capability):
+            for key, item in container.items():
+                try:
+                    if _pair(ast.Eq, at, key) is True:
+                        return item
+                except NoCapability:
+                    continue
+            raise KeyError(at)
+        if isinstance(container, Capability) and isinstance(at, slice):
+            return container
+        return container[at]
+
+    if isinstance(of, dict | list | tuple) and not isinstance(index, ByArch):
+        try:
+            return one(of, index)
+        except Exception:
+            return FREE
+    return lift(one, of, index)
+
+
+def display(items: list[Value], make: type) -> Value:
+    """A tuple, list or set display: per-arch elements make it per-arch, unless something in it is unknown."""
+    if any(isinstance(item, ByArch) for item in items) and not any(item is FREE for item in items):
+
+        def build(*parts: Value) -> Value:
+            if make is tuple and len(parts) == 2 and all(type(part) is int for part in parts) and 7 <= parts[0] <= 12:
+                return Capability(parts)
+            return make(parts)
+
+        return lift(build, *items)
+    try:
+        return make(items)
+    except TypeError:
+        return FREE
+
+
+def settle(condition: Condition, names: tuple[str, ...] = ()) -> Value:
+    """A condition as a value."""
+    if not speaks(condition):
+        return condition.value if isinstance(condition, Always) else FREE
+    answers = tuple(FOG if (answer := evaluate(condition, arch)) is None else answer for arch in KNOWN_ARCHS)
+    return ByArch(answers, names)
+
+
+def either_free(one: Value, other: Value) -> Value:
+    """The value where a test that is not about the architecture chooses: the one that speaks of it."""
+    if isinstance(one, Each) or isinstance(other, Each):
+        return one if isinstance(one, Each) else other
+    if isinstance(one, ByArch) and isinstance(other, ByArch):
+        return lift(lambda a, b: a if a == b else FOG, one, other)
+    if isinstance(one, ByArch) or isinstance(other, ByArch):
+        return one if isinstance(one, ByArch) else other
+    if one is FREE or other is FREE:
+        return FREE
+    try:
+        return one if type(one) is type(other) and one == other else FREE
+    except Exception:
+        return FREE
+
+
+def choose(test: Value, one: Value, other: Value) -> Value:
+    """``one if test else other``, where the test may be per-arch, constant or free."""
+    if isinstance(test, Each):
+        test = settle(test.when)
+    if not isinstance(test, ByArch):
+        if test is FREE or test is FOG:
+            return either_free(one, other)
+        try:
+            return one if test else other
+        except Exception:
+            return FREE
+    if one is FREE and other is FREE:
+        return FREE
+    picked = []
+    for index, answer in enumerate(test.items):
+        sides = [side.items[index] if isinstance(side, ByArch) else side for side in (one, other)]
+        if answer is FOG or answer is FREE:
+            picked.append(sides[0] if sides[0] is sides[1] else FOG)
+            continue
+        chosen, left = (sides[0], sides[1]) if answer else (sides[1], sides[0])
+        if chosen is FREE:
+            # what is not about the arch drops out: it holds in a conjunction and fails in a disjunction
+            chosen = FREE if left is FREE else not left if isinstance(left, bool) or left is None else FREE
+        picked.append(chosen)
+    if any(item is FREE for item in picked):
+        return FREE
+    answers = all(item is FOG or item is None or isinstance(item, bool) for item in picked)
+    if not answers and not all(item is FOG or _capability_like(item) for item in picked):
+        return FREE
+    concrete = [item for item in picked if item is not FOG]
+    if concrete and len(concrete) == len(picked) and all(item == concrete[0] for item in concrete):
+        return concrete[0]
+    return ByArch(tuple(picked), test.names)
+
+
+def _capability_like(item: Value) -> bool:
+    from ungate.source.python.capability import capability_number
+
+    return item is None or isinstance(item, Capability) or capability_number(item) is not None
+
+
+def truth(value: Value, text: str = "") -> Condition:
+    """A value used as a truth value; that there is a capability at all says nothing about which."""
+    if isinstance(value, Each):
+        return value.when
+    if isinstance(value, ByArch) and not is_answer(value):
+        return Free(text)
+    return as_condition(value, text)
