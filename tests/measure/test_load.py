@@ -77,6 +77,16 @@ def test_a_collapse_ends_the_run_early_and_its_figure_stays_usable(fake: str) ->
     assert result.tokens_per_second is not None and result.tokens_per_second > 10
 
 
+def test_prompts_from_a_prefix_cache_make_a_cell_invalid(fake: str) -> None:
+    hits = ("fake:prefix_cache_hits_total",)
+    warm = load.run(f"{fake}/cached/2", "fake", CELL, requests=10, warmup=0, cache_hits=hits)
+    assert warm.cached == 0.5 and "50% of the prompt tokens" in " ".join(warm.invalid)
+    cold = load.run(f"{fake}/none/1", "fake", CELL, requests=10, warmup=0, cache_hits=hits)
+    assert cold.cached == 0.0 and not faults_of_the_server(cold)
+    silent = load.run(f"{fake}/none/1", "fake", CELL, requests=2, warmup=0, cache_hits=("absent",))
+    assert silent.cached is None
+
+
 def test_the_token_counter_never_goes_back(fake: str) -> None:
     seen: list[load.Progress] = []
     load.run(f"{fake}/none/1", "fake", CELL, requests=6, on_progress=seen.append)

@@ -6,7 +6,6 @@ import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
-from urllib.parse import urljoin
 
 __all__ = ["parse", "read", "total"]
 
@@ -25,7 +24,7 @@ def parse(text: str) -> dict[str, float]:
 def read(url: str, path: str = "/metrics", timeout_s: float = 5.0) -> Mapping[str, float] | None:
     """The counters at ``url`` + ``path``, or None when the server has no such endpoint or does not answer."""
     try:
-        with urllib.request.urlopen(urljoin(url, path), timeout=timeout_s) as response:
+        with urllib.request.urlopen(url + path, timeout=timeout_s) as response:
             return parse(response.read().decode("utf-8", "replace"))
     except (urllib.error.URLError, OSError, ValueError):
         return None

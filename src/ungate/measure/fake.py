@@ -17,7 +17,7 @@ from collections import Counter
 
 from aiohttp import web
 
-__all__ = ["FAULTS", "application", "main"]
+__all__ = ["CACHE_HITS", "FAULTS", "application", "main"]
 
 FAULTS: dict[str, str] = {
     "none": "answers as asked",
@@ -31,10 +31,14 @@ FAULTS: dict[str, str] = {
     "hang": "stream stands still after half of the tokens",
     "silent": "request accepted, nothing ever sent",
     "glued": "chunks arrive glued together",
+    "cached": "prompts are found in a prefix cache",
     "no-done": "complete stream without [DONE]",
     "garbage": "an event that is no JSON",
 }
 """What each fault does, in words."""
+
+CACHE_HITS = "fake:prefix_cache_hits_total"
+"""The counter of prompt tokens from the prefix cache."""
 
 
 class _Fake:
@@ -43,6 +47,7 @@ class _Fake:
         self._seen: Counter[str] = Counter()
         self._firsts: list[float] = []
         self._lasts: list[float] = []
+        self._hits = 0
 
     async def truth(self, request: web.Request) -> web.Response:
         """Mean seconds from arrival to first token and to the end, of all answers since the last one."""
@@ -52,11 +57,16 @@ class _Fake:
         )
         return web.json_response(mean)
 
+    async def metrics(self, request: web.Request) -> web.Response:
+        """Prompt tokens found in the cache that this server does not have."""
+        return web.Response(text=f"# TYPE {CACHE_HITS} counter\n{CACHE_HITS} {self._hits}\n")
+
     async def completions(self, request: web.Request) -> web.StreamResponse:
         arrived = time.perf_counter()
         fault, every = request.match_info["fault"], int(request.match_info["every"])
         body = await request.json()
         self._seen[fault] += 1
+        self._hits += len(body["prompt"]) if fault == "cached" and not self._seen[fault] % every else 0
         if fault not in FAULTS:
             return web.json_response({"error": {"message": f"no fault named {fault}"}}, status=404)
         if self._seen[fault] % every:
@@ -129,6 +139,7 @@ def application(ttft_s: float, gap_s: float) -> web.Application:
     app = web.Application()
     app.router.add_post("/{fault}/{every}/v1/completions", fake.completions)
     app.router.add_get("/truth", fake.truth)
+    app.router.add_get("/{fault}/{every}/metrics", fake.metrics)
     return app
 
 

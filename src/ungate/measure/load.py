@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 from ungate.errors import Refusal
+from ungate.measure import counters
 from ungate.measure.arrivals import ClosedLoop, FixedRate, PoissonRate
 from ungate.measure.prompts import TOKEN_RANGE, prompt, stream_seed
 from ungate.measure.result import LoadResult, Stop, summarise
@@ -62,6 +63,8 @@ def run(
     stall_s: float = 60.0,
     deadline_s: float = 600.0,
     token_range: tuple[int, int] = TOKEN_RANGE,
+    cache_hits: Sequence[str] = (),
+    metrics: str = "/metrics",
     on_progress: OnProgress | None = None,
 ) -> LoadResult:
     """Measure ``cell`` on the server at ``url`` (http://host:port) and return every figure with its raw outcomes.
@@ -70,7 +73,8 @@ def run(
     from the moment a request was due. ``seconds`` measures for a time, ``requests`` a number; one of the two is
     needed. Before it, ``warmup`` requests of the same shape (default: one a slot) are sent and not counted, except
     that a failed one ends the run. ``ramp_s`` defaults to one eightieth of a second a slot. With the same ``seed``
-    two servers get the same prompts.
+    two servers get the same prompts. ``cache_hits`` are the counters of prompt tokens found in a prefix cache, at
+    ``metrics``: a cell whose prompts were found there is invalid.
     """
     if (seconds is None) == (requests is None):
         raise Refusal(
@@ -94,6 +98,8 @@ def run(
         stall_s=stall_s,
         deadline_s=deadline_s,
         token_range=token_range,
+        cache_hits=tuple(cache_hits),
+        metrics=url.rstrip("/") + metrics,
     )
     return asyncio.run(_Run(plan, on_progress or (lambda progress: None)).go())
 
@@ -112,6 +118,8 @@ class _Plan:
     stall_s: float
     deadline_s: float
     token_range: tuple[int, int]
+    cache_hits: tuple[str, ...]
+    metrics: str
 
     def request(self, purpose: str, index: int) -> Request:
         seed = stream_seed(self.cell, purpose, self.seed)
@@ -131,6 +139,7 @@ class _Run:
         self._stop: Stop | None = None
         self._lags: list[float] = []
         self._late = 0
+        self._cached: float | None = None
 
     async def go(self) -> LoadResult:
         plan, begun, cpu = self._plan, time.perf_counter(), _cpu_s()
@@ -144,10 +153,12 @@ class _Run:
                 window = (begun, now)
             else:
                 self._outcomes, self._lags, self._phase = [], [], "measure"
+                hits = await self._cache_hits()
                 self._begin = time.perf_counter()
                 cpu = _cpu_s()
                 await self._supervised(self._closed_loop() if plan.rate is None else self._rate(plan.rate))
                 window = self._window()
+                self._cached = _growth(hits, await self._cache_hits())
         return summarise(
             plan.cell,
             "closed" if plan.rate is None else type(plan.rate).__name__,
@@ -158,7 +169,12 @@ class _Run:
             seconds=time.perf_counter() - begun,
             stop=self._stop,
             late=self._late,
+            cached=self._cached,
         )
+
+    async def _cache_hits(self) -> float | None:
+        names = self._plan.cache_hits
+        return counters.total(await asyncio.to_thread(counters.read, self._plan.metrics, ""), names) if names else None
 
     def _window(self) -> tuple[float, float]:
         ends = max((outcome.end for outcome in self._outcomes), default=time.perf_counter())
@@ -251,6 +267,10 @@ class _Run:
             self._late += time.perf_counter() - due > _LATE_S
             tasks.append(asyncio.create_task(self._one("measure", index, due)))
         await asyncio.gather(*tasks)
+
+
+def _growth(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before
 
 
 def _cpu_s() -> float:

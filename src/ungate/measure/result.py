@@ -12,13 +12,27 @@ import numpy as np
 from ungate.measure.stream import Outcome
 from ungate.model import Cell
 
-__all__ = ["MAX_LAG_S", "MAX_ZERO_GAPS", "ZERO_GAP_S", "LoadResult", "Spread", "Stop", "spread", "summarise"]
+__all__ = [
+    "MAX_CACHED",
+    "MAX_LAG_S",
+    "MAX_ZERO_GAPS",
+    "ZERO_GAP_S",
+    "LoadResult",
+    "Spread",
+    "Stop",
+    "spread",
+    "summarise",
+]
 
 ZERO_GAP_S = 5e-5
 """Gaps below this many seconds came in one read of the socket: the chunks were glued together on the way."""
 
 MAX_ZERO_GAPS = 0.05
 """Above this share of zero gaps a cell is invalid. Starved API servers showed 0.57 to 0.75; healthy ones under 0.02."""
+
+MAX_CACHED = 0.02
+"""Above this share of prompt tokens from a prefix cache a cell is invalid: a warm cache alone has made a sweep
+2.3 times as fast, and not every cell by the same factor."""
 
 MAX_LAG_S = 0.02
 """Above this 99th percentile of the client's own event-loop lag its latencies are the client's, not the server's."""
@@ -59,8 +73,9 @@ class LoadResult:
     Latencies in seconds, over the requests that succeeded. ``window_s`` is the span that throughput
     refers to: with a duration, from the end of the ramp until the last request may start; with a number
     of requests, from the first start to the last end. ``invalid`` lists why the cell's figures must
-    not be compared; ``stopped`` is the reason of an early stop. ``tokens_per_second`` and
-    ``requests_per_second`` are None when nothing succeeded.
+    not be compared; ``stopped`` is the reason of an early stop, and then tokens of requests that were cut
+    off count for ``tokens_per_second``. Both rates are None when nothing arrived. ``zero_gaps`` and
+    ``cached`` are shares of 1: gaps between tokens that are zero, prompt tokens from a prefix cache.
     """
 
     cell: Cell
@@ -74,6 +89,7 @@ class LoadResult:
     itl: Spread | None
     e2e: Spread | None
     zero_gaps: float | None
+    cached: float | None
     lag_p99_s: float | None
     client_cpu_s: float
     seconds: float
@@ -127,8 +143,12 @@ def summarise(
     seconds: float,
     stop: Stop | None = None,
     late: int = 0,
+    cached: float | None = None,
 ) -> LoadResult:
-    """``window`` is [begin, end] on the clock of the outcomes; ``late`` counts requests not sent when due."""
+    """``window`` is [begin, end] on the clock of the outcomes; ``late`` counts requests not sent when due.
+
+    ``cached`` is the number of prompt tokens that the server found in its prefix cache, None where it does not tell.
+    """
     good = [outcome for outcome in outcomes if outcome.ok]
     flowing = [outcome for outcome in outcomes if outcome.ok or (stop and outcome.cut)]
     begin, end = window
@@ -162,6 +182,10 @@ def summarise(
         invalid.append(f"{zero_gaps:.0%} of the gaps between tokens are zero: chunks arrive glued together")
     if lag is not None and lag > MAX_LAG_S:
         invalid.append(f"the load client itself lagged {lag * 1000:.0f} ms (99th percentile)")
+    sent = cell.prompt_tokens * len(outcomes)
+    share = cached / sent if cached is not None and sent else None
+    if share is not None and share > MAX_CACHED:
+        invalid.append(f"{share:.0%} of the prompt tokens came from the server's prefix cache")
     if late:
         invalid.append(f"{late} requests were sent late: the request rate was not reached")
     return LoadResult(
@@ -176,6 +200,7 @@ def summarise(
         itl=spread(itl),
         e2e=spread(e2e),
         zero_gaps=zero_gaps,
+        cached=share,
         lag_p99_s=lag,
         client_cpu_s=client_cpu_s,
         seconds=seconds,

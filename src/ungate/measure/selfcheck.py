@@ -17,7 +17,7 @@ from ungate.errors import Refusal
 from ungate.host.children import Child, tail
 from ungate.host.progress import Report, silent
 from ungate.measure import load
-from ungate.measure.fake import FAULTS
+from ungate.measure.fake import CACHE_HITS, FAULTS
 from ungate.measure.result import LoadResult
 from ungate.model import Cell
 
@@ -141,11 +141,16 @@ def _accuracy(url: str) -> list[Check]:
 
 def _fault(url: str, fault: str, every: int) -> Check:
     """Thirty requests, as many of them faulty as the period says; every faulty one must be noticed and no other."""
-    result = load.run(f"{url}/{fault}/{every}", "fake", _FAULTY, requests=30, warmup=0, stall_s=_STALL_S)
+    result = load.run(
+        f"{url}/{fault}/{every}", "fake", _FAULTY, requests=30, warmup=0, stall_s=_STALL_S, cache_hits=(CACHE_HITS,)
+    )
     what = FAULTS[fault] + ("" if fault == "none" else " on all" if every == 1 else f" on 1 in {every}")
     name = fault if every > 1 else f"{fault} on all"
     if fault == "glued":
         seen = "no gap seen" if result.zero_gaps is None else f"{result.zero_gaps:.0%} zero gaps"
+        return Check(name, what, "cell marked invalid", f"{seen}; {_marked(result)}", not result.valid)
+    if fault == "cached":
+        seen = "no counter read" if result.cached is None else f"{result.cached:.0%} of the prompt tokens"
         return Check(name, what, "cell marked invalid", f"{seen}; {_marked(result)}", not result.valid)
     wanted = 0 if fault == "none" else 30 // every
     words = "; ".join(text for text, _ in result.faults) or "no fault"
