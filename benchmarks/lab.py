@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import socket
 import statistics
@@ -55,22 +56,38 @@ async def until_healthy(url: str) -> None:
     raise TimeoutError(f"{url} was not ready within 30 s")
 
 
-async def load(url: str, concurrency: int, requests: int) -> float:
-    """Output tokens per second of ``requests`` streams, ``concurrency`` at a time, after one warm-up."""
-    slots = asyncio.Semaphore(concurrency)
+async def load(url: str, concurrency: int, seconds: float) -> float:
+    """Output tokens per second over ``seconds``, with ``concurrency`` streams at any time, after one request."""
+    counted = 0
+    numbers = itertools.count()
 
-    async def one(session: aiohttp.ClientSession, number: int) -> None:
+    async def one(session: aiohttp.ClientSession, tokens: int) -> None:
+        nonlocal counted
+        number = next(numbers)
         prompt = [(number * 31 + position * 7) % 256 for position in range(PROMPT_TOKENS)]
-        body = {"prompt": prompt, "max_tokens": OUTPUT_TOKENS, "ignore_eos": True, "stream": True}
-        async with slots, session.post(f"{url}/v1/completions", json=body) as answer:
-            text = await answer.text()
-            assert text.count('"text"') == OUTPUT_TOKENS, text[:200]
+        body = {"prompt": prompt, "max_tokens": tokens, "ignore_eos": True, "stream": True}
+        async with session.post(f"{url}/v1/completions", json=body) as answer:
+            assert answer.status == 200
+            async for line in answer.content:
+                assert b'"error"' not in line, line
+                counted += b'"text"' in line
+
+    async def forever(session: aiohttp.ClientSession) -> None:
+        while True:
+            await one(session, OUTPUT_TOKENS)
 
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(120)) as session:
-        await one(session, 0)
-        started = time.monotonic()
-        await asyncio.gather(*(one(session, number + 1) for number in range(requests)))
-        return requests * OUTPUT_TOKENS / (time.monotonic() - started)
+        await one(session, 8)
+        counted, started = 0, time.monotonic()
+        streams = [asyncio.create_task(forever(session)) for _ in range(concurrency)]
+        ended, _ = await asyncio.wait(streams, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for stream in ended:
+            stream.result()
+        rate = counted / (time.monotonic() - started)
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+        return rate
 
 
 def main() -> None:
@@ -78,6 +95,7 @@ def main() -> None:
     parser.add_argument("--tp", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores; {PROMPT_TOKENS} prompt and {OUTPUT_TOKENS} output tokens")
     with tempfile.TemporaryDirectory() as folder:
@@ -90,9 +108,7 @@ def main() -> None:
                     with serving(lab, cache, tp, fused) as (url, seconds):
                         starts.append(seconds)
                         for concurrency in options.concurrency:
-                            # The collapsing arm gets less to do.
-                            requests = concurrency * (1 if fused and tp > (os.cpu_count() or 1) else 8)
-                            rate = asyncio.run(load(url, concurrency, requests))
+                            rate = asyncio.run(load(url, concurrency, options.seconds))
                             rates.setdefault((fused, concurrency), []).append(rate)
             print(f"tp {tp}: start {statistics.median(starts):.2f} s (most {max(starts):.2f})")
             for (fused, concurrency), values in sorted(rates.items(), key=lambda item: (item[0][1], item[0][0])):
