@@ -27,7 +27,6 @@ if (ROOT / "allreduce" / "src").is_dir():
 
 from ungate_allreduce.compile import compile_kernel, nvrtc  # noqa: E402
 from ungate_allreduce.loaded import target_of  # noqa: E402
-from ungate_allreduce.plan import Choice, realise  # noqa: E402
 from ungate_allreduce.screen import KINDS  # noqa: E402
 from ungate_allreduce.trial import Expected, Trial, matrix, messages  # noqa: E402
 from ungate_allreduce.variant import Dtype, Line, Variant, fitting  # noqa: E402
@@ -146,7 +145,9 @@ def buffers(variant: Variant, rows: int, ranks: int) -> list[dict[str, int]]:
     out = []
     count = rows * (variant.hidden or 1)
     for _ in range(ranks):
-        tensors = {name: torch.randn(count, device="cuda").bfloat16() for name in ("input", "residual", "out", "residual_out")}
+        tensors = {
+            name: torch.randn(count, device="cuda").bfloat16() for name in ("input", "residual", "out", "residual_out")
+        }
         tensors["weight"] = torch.randn(max(variant.hidden, 1), device="cuda").bfloat16()
         KEEP.append(tensors)
         out.append({name: tensor.data_ptr() for name, tensor in tensors.items()})
@@ -318,7 +319,9 @@ def endure_virtual(world_size: int, replays: int, skew_ns: int) -> dict[str, Any
 
         def enqueue(rank: int = rank, stream: Any = stream, endurance: Endurance = endurance) -> None:
             def launch(variant: Variant, rows: int, addresses: dict[str, int]) -> None:
-                world.launch(variant, rows, [addresses] * world_size, epsilon=1e-6, ranks=[rank], stream=stream, grid=16)
+                world.launch(
+                    variant, rows, [addresses] * world_size, epsilon=1e-6, ranks=[rank], stream=stream, grid=16
+                )
 
             endurance.enqueue(launch, stream)
 
@@ -363,12 +366,23 @@ def check_abort() -> dict[str, Any]:
         torch.cuda.synchronize()
         seconds = time.monotonic() - begin
         held = trial.out["out"].view(torch.bfloat16)
-        out[line.name] = {"seconds": round(seconds, 3), "report": world.reports()[0], "all_nan": bool(held.isnan().all())}
+        out[line.name] = {
+            "seconds": round(seconds, 3),
+            "report": world.reports()[0],
+            "all_nan": bool(held.isnan().all()),
+        }
         world.clear()
         # Another number of rows on the other rank: an error, and no rank may keep what it read.
         trials = [Trial(Expected(message, variant), variant, rank) for rank in range(2)]
         for rank, rows in ((0, 3), (1, 2)):
-            world.launch(variant, [3, rows], [t.addresses for t in trials], epsilon=1e-6, ranks=[rank], stream=world.streams[rank])
+            world.launch(
+                variant,
+                [3, rows],
+                [t.addresses for t in trials],
+                epsilon=1e-6,
+                ranks=[rank],
+                stream=world.streams[rank],
+            )
         torch.cuda.synchronize()
         out[line.name]["mismatch_reports"] = [report & 0xFF for report in world.reports()]
         world.clear()
@@ -409,14 +423,21 @@ def one_gpu(options: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def several_gpus(options: argparse.Namespace) -> dict[str, Any]:
+    sys.path.insert(0, str(Path(__file__).resolve().parent))
+    import allreduce_pair
+
+    return {"environment": environment(), **allreduce_pair.run_all(options, build_all)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--steps", nargs="+", default=["check", "time", "endure"])
+    parser.add_argument("--steps", nargs="+", default=["check", "ops", "fail", "nccl", "time", "decode", "endure"])
     parser.add_argument("--replays", type=int, default=20_000)
     options = parser.parse_args()
-    result = one_gpu(options)
+    result = one_gpu(options) if options.gpus == 1 else several_gpus(options)
     if options.out:
         options.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0

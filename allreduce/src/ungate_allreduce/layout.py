@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from .variant import MAX_WORLD, Line, up
 
-__all__ = ["CELL_BYTES", "CONTROL_BYTES", "HEADER_LINES", "MEETING_OFFSET", "REPORT_OFFSET", "SENTINEL_GENERATIONS", "Layout"]
+__all__ = [
+    "CELL_BYTES",
+    "CONTROL_BYTES",
+    "HEADER_LINES",
+    "MEETING_OFFSET",
+    "REPORT_OFFSET",
+    "SENTINEL_GENERATIONS",
+    "Layout",
+]
 
 CELL_BYTES = 64
 """Distance between words of different writers, so that no two share a cache line."""

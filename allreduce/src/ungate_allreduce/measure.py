@@ -24,7 +24,8 @@ def capture(enqueue: Callable[[], None], nodes: int, stream: Any) -> Any:
 
     graph = torch.cuda.CUDAGraph()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.graph(graph, stream=stream):
+    # NCCL's watchdog thread may query events meanwhile, which the global mode would forbid.
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         for _ in range(nodes):
             enqueue()
     return graph

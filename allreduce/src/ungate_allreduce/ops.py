@@ -26,19 +26,20 @@ __all__ = [
 
 DTYPES = {torch.float32: Dtype.FLOAT32, torch.float16: Dtype.FLOAT16, torch.bfloat16: Dtype.BFLOAT16}
 NAME = "ungate_allreduce"
+FULL = "fused_allreduce_residual_rmsnorm"
 FUSED = "Tensor input, Tensor residual, Tensor weight, float epsilon, int workspace, bool gemma=False"
 SCHEMAS = (
     "all_reduce(Tensor input, int workspace) -> Tensor",
     "all_reduce.out(Tensor input, int workspace, *, Tensor(a!) out) -> Tensor(a!)",
-    f"fused({FUSED}) -> (Tensor, Tensor)",
-    f"fused.out({FUSED}, *, Tensor(a!) out, Tensor(b!) residual_out) -> (Tensor(a!), Tensor(b!))",
-    f"fused_fp8({FUSED}, *, Tensor scale) -> (Tensor, Tensor)",
-    f"fused_fp8.out({FUSED}, *, Tensor scale, Tensor(a!) out, Tensor(b!) residual_out) -> (Tensor(a!), Tensor(b!))",
-    f"fused_fp8_token({FUSED}) -> (Tensor, Tensor, Tensor)",
-    f"fused_fp8_token.out({FUSED}, *, Tensor(a!) out, Tensor(b!) scale_out, Tensor(c!) residual_out)"
+    f"{FULL}({FUSED}) -> (Tensor, Tensor)",
+    f"{FULL}.out({FUSED}, *, Tensor(a!) out, Tensor(b!) residual_out) -> (Tensor(a!), Tensor(b!))",
+    f"{FULL}_fp8({FUSED}, *, Tensor scale) -> (Tensor, Tensor)",
+    f"{FULL}_fp8.out({FUSED}, *, Tensor scale, Tensor(a!) out, Tensor(b!) residual_out) -> (Tensor(a!), Tensor(b!))",
+    f"{FULL}_fp8_token({FUSED}) -> (Tensor, Tensor, Tensor)",
+    f"{FULL}_fp8_token.out({FUSED}, *, Tensor(a!) out, Tensor(b!) scale_out, Tensor(c!) residual_out)"
     " -> (Tensor(a!), Tensor(b!), Tensor(c!))",
-    f"fused_nvfp4({FUSED}, *, Tensor scale, bool swizzled=False) -> (Tensor, Tensor, Tensor)",
-    f"fused_nvfp4.out({FUSED}, *, Tensor scale, bool swizzled=False, Tensor(a!) out, Tensor(b!) scale_out,"
+    f"{FULL}_nvfp4({FUSED}, *, Tensor scale, bool swizzled=False) -> (Tensor, Tensor, Tensor)",
+    f"{FULL}_nvfp4.out({FUSED}, *, Tensor scale, bool swizzled=False, Tensor(a!) out, Tensor(b!) scale_out,"
     " Tensor(c!) residual_out) -> (Tensor(a!), Tensor(b!), Tensor(c!))",
 )
 
@@ -166,11 +167,11 @@ def _empty_fused(name: str, input: Tensor, swizzled: bool = False) -> dict[str, 
     """Outputs of an operator, by the names of its out-variant."""
     rows, hidden = _rows(input)
     made = {"out": torch.empty_like(input, memory_format=torch.contiguous_format)}
-    if name in ("fused_fp8", "fused_fp8_token"):
+    if name in (f"{FULL}_fp8", f"{FULL}_fp8_token"):
         made["out"] = torch.empty(input.shape, dtype=torch.float8_e4m3fn, device=input.device)
-    if name == "fused_fp8_token":
+    if name == f"{FULL}_fp8_token":
         made["scale_out"] = torch.empty((rows, 1), dtype=torch.float32, device=input.device)
-    if name == "fused_nvfp4":
+    if name == f"{FULL}_nvfp4":
         made["out"] = torch.empty((rows, hidden // 2), dtype=torch.uint8, device=input.device)
         shape = nvfp4_scale_shape(rows, hidden, swizzled)
         # Zeros, because the padding of the swizzled layout is read by GEMMs and never written here.
@@ -180,10 +181,10 @@ def _empty_fused(name: str, input: Tensor, swizzled: bool = False) -> dict[str, 
 
 
 _OUT: dict[str, Any] = {
-    "fused": _fused_out,
-    "fused_fp8": _fp8_out,
-    "fused_fp8_token": _fp8_token_out,
-    "fused_nvfp4": _nvfp4_out,
+    FULL: _fused_out,
+    f"{FULL}_fp8": _fp8_out,
+    f"{FULL}_fp8_token": _fp8_token_out,
+    f"{FULL}_nvfp4": _nvfp4_out,
 }
 
 
@@ -247,7 +248,7 @@ def fused_allreduce_residual_rmsnorm(
     ``gemma`` multiplies by ``1 + weight``. ``residual_out`` may be ``residual``; with ``out`` both are given.
     """
     result: tuple[Tensor, Tensor] = _call(
-        "fused", input, residual, weight, epsilon, _handle(workspace), gemma, out=out, residual_out=residual_out
+        FULL, input, residual, weight, epsilon, _handle(workspace), gemma, out=out, residual_out=residual_out
     )
     return result
 
@@ -258,7 +259,7 @@ def fused_allreduce_residual_rmsnorm_fp8(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """As the fused operation, the norm as float8_e4m3fn divided by ``scale`` (one float32 on the device)."""
     result: tuple[Tensor, Tensor] = _call(
-        "fused_fp8", input, residual, weight, epsilon, _handle(workspace), gemma,
+        f"{FULL}_fp8", input, residual, weight, epsilon, _handle(workspace), gemma,
         scale=scale, out=out, residual_out=residual_out,
     )  # fmt: skip
     return result
@@ -271,7 +272,7 @@ def fused_allreduce_residual_rmsnorm_fp8_token(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """``(float8 norm, scale [rows, 1], residual)``: each row divided by its largest magnitude / 448."""
     result: tuple[Tensor, Tensor, Tensor] = _call(
-        "fused_fp8_token", input, residual, weight, epsilon, _handle(workspace), gemma,
+        f"{FULL}_fp8_token", input, residual, weight, epsilon, _handle(workspace), gemma,
         out=out, scale_out=scale_out, residual_out=residual_out,
     )  # fmt: skip
     return result
@@ -284,7 +285,7 @@ def fused_allreduce_residual_rmsnorm_nvfp4(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """``(two e2m1 a byte, e4m3 scale of 16 elements, residual)``; ``scale`` is the global scale (one float32)."""
     result: tuple[Tensor, Tensor, Tensor] = _call(
-        "fused_nvfp4", input, residual, weight, epsilon, _handle(workspace), gemma,
+        f"{FULL}_nvfp4", input, residual, weight, epsilon, _handle(workspace), gemma,
         scale=scale, swizzled=swizzled, out=out, scale_out=scale_out, residual_out=residual_out,
     )  # fmt: skip
     return result

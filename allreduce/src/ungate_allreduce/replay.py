@@ -75,7 +75,8 @@ def mix(world: int) -> tuple[Shape, ...]:
     if world < 4:
         return MIX
     return tuple(
-        Shape(shape.line, shape.rows, shape.hidden, 2 if place % 4 < 2 else 1, shape.split) for place, shape in enumerate(MIX)
+        Shape(shape.line, shape.rows, shape.hidden, 2 if place % 4 < 2 else 1, shape.split)
+        for place, shape in enumerate(MIX)
     )
 
 

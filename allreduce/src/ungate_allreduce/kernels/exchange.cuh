@@ -11,6 +11,10 @@ DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
   }
 }
 
+// Polling every missing line of a message that takes longer to read than a round trip would put one poll behind
+// the bytes of the one before. Then a thread asks for one line, and for all that miss once that one has come.
+#define BULKY(p) (PEERS > 1 && (p).lines * PEERS > 4096u)
+
 // sum[v] = the words of line[v] added in float32 in rank order, rounded once. All peers' loads of a batch are
 // issued before the first is looked at; a batch is as large as 64 registers hold. False: the wait was given up.
 template <int COUNT>
@@ -29,23 +33,33 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
         if (v0 + b < COUNT && valid[v0 + b]) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
       }
     }
+    int before = PEERS * batch;
     while (true) {
-      int missing = -1;
+      int missing = 0, last = 0;
 #pragma unroll
       for (int q = 0; q < PEERS; ++q) {
 #pragma unroll
         for (int b = 0; b < batch; ++b) {
-          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag)) missing = q;
+          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag)) {
+            ++missing;
+            last = q;
+          }
         }
       }
-      if (missing < 0) break;
-      if (expired(wait, p, REASON_TIMEOUT, missing + (missing >= (int)p.rank), tag)) return false;
+      if (missing == 0) break;
+      if (expired(wait, p, REASON_TIMEOUT, last + (last >= (int)p.rank), tag)) return false;
+      const bool all = missing < before || !BULKY(p);
+      before = missing;
+      bool asked = false;
 #pragma unroll
       for (int q = 0; q < PEERS; ++q) {
         u64 from = p.source[q + (q >= (int)p.rank)] + offset;
 #pragma unroll
         for (int b = 0; b < batch; ++b) {
-          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag)) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
+          if (v0 + b < COUNT && valid[v0 + b] && !arrived(raw[q][b], tag) && (all || !asked)) {
+            ld_line(from + 16ull * line[v0 + b], raw[q][b]);
+            asked = true;
+          }
         }
       }
     }
@@ -65,7 +79,8 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
 #pragma unroll
           for (int e = 0; e < EPW; ++e) total[e] = r == 0 ? term[e] : __fadd_rn(total[e], term[e]);
         }
-        sum[v0 + b][w] = encode(total);
+        // A thread beyond the end of the tile read nothing and has to add nothing to the row's sum of squares.
+        sum[v0 + b][w] = valid[v0 + b] ? encode(total) : 0u;
       }
     }
   }

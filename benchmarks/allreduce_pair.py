@@ -1,0 +1,530 @@
+"""Several GPUs, one process each: the operation against NCCL, endurance, and what happens when a rank fails.
+
+Run through ``benchmarks/allreduce.py --gpus 2``. Every job runs in processes of its own with a deadline, because
+NCCL reads its settings once a process and a group that was not destroyed can hang the next start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve()
+SOURCE = HERE.parent.parent / "allreduce" / "src"
+if SOURCE.is_dir():
+    sys.path.insert(0, str(SOURCE))
+
+from ungate_allreduce.plan import Table  # noqa: E402
+from ungate_allreduce.tuner import Case, aligned_us, choices, screen, time_choice  # noqa: E402
+from ungate_allreduce.variant import Dtype, Line, Variant  # noqa: E402
+
+KIB = 1024
+NO_P2P = {"NCCL_P2P_DISABLE": "1"}
+NCCL_ARMS: dict[str, dict[str, str]] = {
+    "shm": NO_P2P,
+    "shm LL": {**NO_P2P, "NCCL_PROTO": "LL"},
+    "shm LL 1 channel": {**NO_P2P, "NCCL_PROTO": "LL", "NCCL_MAX_NCHANNELS": "1"},
+    "shm LL tree": {**NO_P2P, "NCCL_PROTO": "LL", "NCCL_ALGO": "Tree"},
+    "p2p": {},
+    "p2p LL": {"NCCL_PROTO": "LL"},
+}
+"""Settings of NCCL. Best of the ``shm`` ones is the baseline without a peer path; ``p2p`` uses NVLink where there is one."""
+
+FUSED = [Case(Dtype.BFLOAT16, rows, 4096) for rows in (1, 2, 4, 8, 16, 32)]
+WIDE = [Case(Dtype.BFLOAT16, rows, 8192) for rows in (1, 4, 16)]
+PLAIN = [Case(Dtype.BFLOAT16, size // 2) for size in (4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)]
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+# --- the parent ---------------------------------------------------------------------------------------------------
+
+
+def job(name: str, world: int, deadline_s: float, env: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
+    """Run one job on ``world`` GPUs; what rank 0 returned, or why there is nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out.json"
+        children = []
+        for rank in range(world):
+            argv = [sys.executable, str(HERE), "--job", name, "--rank", str(rank), "--world", str(world)]
+            argv += ["--store", str(Path(folder) / "store"), "--out", str(out), "--options", json.dumps(options)]
+            paths = f"{SOURCE}:{HERE.parent}:{os.environ.get('PYTHONPATH', '')}"
+            children.append(subprocess.Popen(argv, env={**os.environ, **(env or {}), "PYTHONPATH": paths}))
+        end = time.monotonic() + deadline_s
+        late = False
+        for child in children:
+            try:
+                child.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                late = True
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGKILL)
+                child.wait()
+        codes = [child.returncode for child in children]
+        if not out.is_file():
+            return {"failed": f"job {name}: exit codes {codes}{', past its deadline' if late else ''}"}
+        result: dict[str, Any] = json.loads(out.read_text())
+        if late:
+            result["late"] = True
+        return result
+
+
+def wanted(world: int) -> list[Variant]:
+    """Every kernel the jobs need, for building in parallel first."""
+    from ungate_allreduce.plan import realise
+    from ungate_allreduce.replay import mix
+
+    out: list[Variant] = []
+    for case in FUSED + WIDE + PLAIN:
+        for choice in choices(world, case):
+            for push in (False, True):
+                if push and case not in FUSED[:4] + PLAIN[1:4]:
+                    continue
+                out.append(realise(choice, world, case.dtype, case.rows, hidden=case.hidden, push=push))
+    out += [shape.variant(world) for shape in mix(world)]
+    return out
+
+
+def run_all(options: argparse.Namespace, build_all: Callable[[list[Variant], int], Any]) -> dict[str, Any]:
+    """All jobs of ``options.steps``."""
+    import torch
+
+    world = options.gpus
+    major, minor = torch.cuda.get_device_capability(0)
+    result: dict[str, Any] = {"mode": f"{world} GPUs, one process each"}
+    result["build"] = build_all(wanted(world), 10 * major + minor)
+
+    def step(name: str, *arguments: Any, **keywords: Any) -> dict[str, Any]:
+        begin = time.monotonic()
+        done = job(*arguments, **keywords)
+        say(f"[{time.monotonic() - begin:5.1f} s] {name}: {json.dumps(done)[:1500]}")
+        return done
+
+    if "ops" in options.steps:
+        result["operators"] = step("operators", "ops", world, 120.0)
+    if "fail" in options.steps:
+        result["failures"] = {name: step(name, name, world, 60.0) for name in ("kill", "hang", "diverge")}
+    if "nccl" in options.steps:
+        result["nccl"] = {name: step(name, "nccl", world, 60.0, env) for name, env in NCCL_ARMS.items()}
+    if "time" in options.steps:
+        result["host"] = step("host", "time", world, 150.0, NO_P2P, transport="host")
+        for transport in ("push", "pull"):
+            result[transport] = step(transport, "time", world, 90.0, transport=transport, short=True)
+    if "decode" in options.steps:
+        import allreduce_decode
+
+        result["decode"] = allreduce_decode.run(world, (4096, 8192), entries(world, result), best_setting(result))
+    if "endure" in options.steps:
+        result["endurance"] = step("endurance", "endure", world, 400.0, replays=options.replays)
+    return result
+
+
+def best_setting(result: dict[str, Any]) -> dict[str, str]:
+    """The environment of the fastest NCCL arm without a peer path, by the mean over fused sizes."""
+    arms = {
+        name: statistics.mean(done["with_norm"].values())
+        for name, done in result.get("nccl", {}).items()
+        if name.startswith("shm") and "with_norm" in done
+    }
+    return NCCL_ARMS[min(arms, key=lambda name: arms[name])] if arms else {"NCCL_PROTO": "LL"}
+
+
+def entries(world: int, result: dict[str, Any]) -> dict[str, Any]:
+    """Table entries from the timed candidates: the fastest of every size."""
+    out: dict[str, Any] = {}
+    for row in result.get("host", {}).get("rows", []):
+        if not row["hidden"] or not row["best"]:
+            continue
+        name, best = min(row["best"].items(), key=lambda item: item[1]["us"])
+        key = Table.key(world, Dtype.BFLOAT16, "fused", row["bytes"])
+        known = out.get(key)
+        if known is None or best["us"] < known["us"]:
+            line = int(Line[name.split()[0]])
+            shots = 2 if "two-shot" in name else 1
+            out[key] = {"line": line, "shots": shots, "us": best["us"]} | {
+                k: best[k] for k in ("threads", "split", "vec")
+            }
+    return out
+
+
+# --- one rank -----------------------------------------------------------------------------------------------------
+
+
+def start(rank: int, world: int, store: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+
+
+def job_nccl(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """NCCL's allreduce alone and followed by a residual add and norm kernel, as graph nodes."""
+    import torch
+    import torch.distributed as dist
+
+    from ungate_allreduce import Workspace
+    from ungate_allreduce.dispatch import local_norm
+
+    workspace = Workspace.create(deadline_s=20.0)
+    group = dist.new_group(backend="nccl")
+    out: dict[str, Any] = {"plain": {}, "with_norm": {}}
+    try:
+        for case in PLAIN:
+            tensor = torch.randn(case.rows, device="cuda").bfloat16()
+            times = aligned_us(workspace, lambda: dist.all_reduce(tensor, group=group))  # noqa: B023
+            out["plain"][str(case.size)] = statistics.median(times)
+        for case in FUSED + WIDE:
+            shape = (case.rows, case.hidden)
+            tensors = {
+                name: torch.zeros(shape, dtype=torch.bfloat16, device="cuda")
+                for name in ("input", "residual", "out", "residual_out")
+            }
+            tensors["weight"] = torch.zeros(case.hidden, dtype=torch.bfloat16, device="cuda")
+            addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+
+            def both(case: Case = case, tensors: Any = tensors, addresses: Any = addresses) -> None:
+                dist.all_reduce(tensors["input"], group=group)
+                local_norm(workspace, case.dtype, case.rows, case.hidden, addresses, 1e-6)
+
+            out["with_norm"][f"{case.rows}x{case.hidden}"] = statistics.median(aligned_us(workspace, both))
+    finally:
+        torch.cuda.synchronize()
+        dist.destroy_process_group(group)
+    out["norm_us"] = {}
+    for case in FUSED + WIDE:
+        tensors = {
+            name: torch.zeros((case.rows, case.hidden), dtype=torch.bfloat16, device="cuda")
+            for name in ("input", "residual", "out", "residual_out")
+        }
+        tensors["weight"] = torch.zeros(case.hidden, dtype=torch.bfloat16, device="cuda")
+        addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+        times = aligned_us(
+            workspace,
+            lambda: local_norm(workspace, case.dtype, case.rows, case.hidden, addresses, 1e-6),  # noqa: B023
+        )
+        out["norm_us"][f"{case.rows}x{case.hidden}"] = statistics.median(times)
+    return out
+
+
+def job_time(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Every candidate: checked on every kind of message, then timed; the best of each format."""
+    from ungate_allreduce import Workspace
+
+    workspace = Workspace.create(transport=options["transport"], max_bytes=1024 * KIB, deadline_s=5.0)
+    cases = FUSED[:4] + PLAIN[1:4] if options.get("short") else FUSED + WIDE + PLAIN
+    rows: list[dict[str, Any]] = []
+    checked = wrong = 0
+    for case in cases:
+        best: dict[str, dict[str, Any]] = {}
+        for choice in choices(world, case):
+            bad = screen(workspace, case, choice, kinds=("mixed",))
+            checked += 1
+            if bad:
+                wrong += 1
+                continue
+            samples = time_choice(workspace, case, choice, samples=5)
+            us = statistics.median(samples)
+            name = Line(choice.line).name + (" two-shot" if choice.shots == 2 else "")
+            if name not in best or us < best[name]["us"]:
+                best[name] = {
+                    "us": round(us, 3), "low": round(min(samples), 3), "high": round(max(samples), 3),
+                    "threads": choice.threads, "split": choice.split, "vec": choice.vec,
+                }  # fmt: skip
+        rows.append({"rows": case.rows, "hidden": case.hidden, "bytes": case.size, "best": best})
+        if rank == 0:
+            say(f"  {options['transport']} {case.rows}x{case.hidden} {case.size // KIB} KB: {best}")
+    workspace.close()
+    return {"candidates": checked, "candidates_wrong": wrong, "rows": rows}
+
+
+def job_endure(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Graph replays with new data, random skew and changing shapes; every call verified on every rank."""
+    import torch
+
+    from ungate_allreduce import Workspace
+    from ungate_allreduce.measure import capture
+    from ungate_allreduce.replay import Endurance, mix
+
+    workspace = Workspace.create(deadline_s=1.5)
+    shapes = mix(world)
+    endurance = Endurance(rank, world, shapes, 20_000)
+    for shape in shapes:
+        workspace.kernel(shape.variant(world))
+    stream = torch.cuda.Stream()
+
+    def call(variant: Variant, rows: int, addresses: dict[str, int]) -> None:
+        workspace.launch(variant, rows, addresses, epsilon=1e-6)
+
+    with torch.cuda.stream(stream):
+        endurance.enqueue(call, stream)
+        torch.cuda.synchronize()
+        graph = capture(lambda: endurance.enqueue(call, stream), 1, stream)
+        begin = time.monotonic()
+        for _ in range(options["replays"] // 500):
+            for _ in range(500):
+                graph.replay()
+            torch.cuda.synchronize()
+            workspace.check()
+    seconds = time.monotonic() - begin
+    everyone = workspace.group.gather(endurance.result())
+    return {
+        "replays": options["replays"] // 500 * 500, "calls_a_replay": len(shapes), "skew_us": 20,
+        "calls_verified": [calls for _, calls in everyone], "wrong_words": [wrong for wrong, _ in everyone],
+        "seconds": round(seconds, 1),
+    }  # fmt: skip
+
+
+def _prepare_failure() -> tuple[Any, Any, Any, Any]:
+    import torch
+
+    from ungate_allreduce import Workspace, fused_allreduce_residual_rmsnorm
+    from ungate_allreduce.measure import capture
+
+    workspace = Workspace.create(deadline_s=1.0)
+    x, residual = (torch.ones(4, 4096, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    weight = torch.ones(4096, dtype=torch.bfloat16, device="cuda")
+    out, new = torch.empty_like(x), torch.empty_like(x)
+    stream = torch.cuda.Stream()
+
+    def call() -> None:
+        fused_allreduce_residual_rmsnorm(x, residual, weight, 1e-6, workspace, out=out, residual_out=new)
+
+    with torch.cuda.stream(stream):
+        call()
+        torch.cuda.synchronize()
+        graph = capture(call, 64, stream)
+        graph.replay()
+        torch.cuda.synchronize()
+    workspace.check()
+    return workspace, graph, out, new
+
+
+def _wait_for_error(workspace: Any, graph: Any, out: Any) -> dict[str, Any]:
+    import torch
+
+    from ungate_allreduce.errors import AllreduceError
+
+    begin = time.monotonic()
+    graph.replay()
+    torch.cuda.synchronize()
+    try:
+        workspace.check()
+    except AllreduceError as error:
+        seconds = time.monotonic() - begin
+        return {
+            "seconds": round(seconds, 3),
+            "error": type(error).__name__,
+            "says": str(error),
+            "nan": bool(out.isnan().all()),
+        }
+    return {"seconds": round(time.monotonic() - begin, 3), "error": None}
+
+
+def job_kill(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """The last rank is killed between two replays."""
+    workspace, graph, out, _ = _prepare_failure()
+    workspace.meeting.meet(0, 30.0, "the test")
+    if rank == world - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return _wait_for_error(workspace, graph, out)
+
+
+def job_hang(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """The last rank sleeps for four seconds; afterwards all rebuild and the same graph works again."""
+    import torch
+
+    workspace, graph, out, new = _prepare_failure()
+    workspace.meeting.meet(0, 30.0, "the test")
+    if rank == world - 1:
+        time.sleep(4.0)
+    result = _wait_for_error(workspace, graph, out)
+    workspace.rebuild()
+    graph.replay()
+    torch.cuda.synchronize()
+    workspace.check()
+    result["right_after_rebuild"] = bool((new == 1.0 + world).all())
+    return result
+
+
+def job_diverge(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Ranks call with another number of rows, then with another dtype: errors, and no output that looks right."""
+    import torch
+
+    from ungate_allreduce import all_reduce
+    from ungate_allreduce.errors import AllreduceError
+
+    workspace, _, _, _ = _prepare_failure()
+    out: dict[str, Any] = {}
+    for name, count, dtype in (
+        ("rows", 8192 + 4096 * rank, torch.bfloat16),
+        ("dtype", 8192, (torch.bfloat16, torch.float16)[rank % 2]),
+    ):
+        begin = time.monotonic()
+        try:
+            got = all_reduce(torch.ones(count, dtype=dtype, device="cuda"), workspace)
+            torch.cuda.synchronize()
+            workspace.check()
+            out[name] = {"error": None}
+        except AllreduceError as error:
+            nan = bool(got.isnan().all()) if name == "rows" else None
+            out[name] = {
+                "error": type(error).__name__,
+                "says": str(error),
+                "seconds": round(time.monotonic() - begin, 3),
+                "nan": nan,
+            }
+        workspace.rebuild()
+    return out
+
+
+def job_ops(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
+    """Every operator against the bitwise reference: eager, with outputs given, under torch.compile, in a graph."""
+    import numpy as np
+    import torch
+
+    import ungate_allreduce as ua
+    from ungate_allreduce import reference
+    from ungate_allreduce.screen import EPSILON, differences, draw
+
+    workspace = ua.Workspace.create(deadline_s=30.0)
+    kinds = {torch.bfloat16: Dtype.BFLOAT16, torch.float16: Dtype.FLOAT16, torch.float32: Dtype.FLOAT32}
+    out: dict[str, Any] = {"wrong": 0, "checked": 0}
+
+    def compare(got: Any, want: Any, dtype: Dtype | None, what: str) -> None:
+        raw = got.contiguous().view(torch.uint8).cpu().numpy().reshape(-1).view(want.dtype).reshape(want.shape)
+        bad = differences(raw, want, dtype) if dtype is not None else int((raw != want).sum())
+        out["checked"] += 1
+        out["wrong"] += bad
+        if bad:
+            out[what] = bad
+
+    for torch_dtype, dtype in kinds.items():
+        message = draw("normal", world, 5, 4096, dtype, 3)
+
+        def tensor(array: Any, torch_dtype: Any = torch_dtype) -> Any:
+            return (
+                torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).copy())
+                .cuda()
+                .view(torch_dtype)
+                .reshape(array.shape)
+            )
+
+        x, residual, weight = tensor(message.inputs[rank]), tensor(message.residual), tensor(message.weight)
+        total = reference.allreduce(message.inputs, dtype)
+        compare(ua.all_reduce(x, workspace), total, dtype, f"all_reduce {dtype.name}")
+        for gemma in (False, True):
+            norm, new = reference.fused(message.inputs, message.residual, message.weight, EPSILON, dtype, gemma=gemma)
+            got = ua.fused_allreduce_residual_rmsnorm(x, residual, weight, EPSILON, workspace, gemma=gemma)
+            compare(got[0], norm, dtype, f"fused {dtype.name} gemma={gemma}")
+            compare(got[1], new, dtype, f"residual {dtype.name} gemma={gemma}")
+        y, new = reference.normalised(message.inputs, message.residual, message.weight, EPSILON, dtype)
+        scale = torch.tensor([0.02], device="cuda")
+        got = ua.fused_allreduce_residual_rmsnorm_fp8(x, residual, weight, EPSILON, workspace, scale)
+        compare(got[0], reference.fp8_static(y, 0.02), None, f"fp8 {dtype.name}")
+        codes, scales = reference.fp8_token(y)
+        got = ua.fused_allreduce_residual_rmsnorm_fp8_token(x, residual, weight, EPSILON, workspace)
+        compare(got[0], codes, None, f"fp8 token {dtype.name}")
+        compare(got[1], scales.reshape(-1, 1), Dtype.FLOAT32, f"fp8 token scale {dtype.name}")
+        codes, blocks = reference.nvfp4(y, 64.0)
+        scale = torch.tensor([64.0], device="cuda")
+        got = ua.fused_allreduce_residual_rmsnorm_nvfp4(x, residual, weight, EPSILON, workspace, scale)
+        compare(got[0], codes, None, f"nvfp4 {dtype.name}")
+        compare(got[1], blocks, None, f"nvfp4 scale {dtype.name}")
+        # In place: the residual is updated where it is.
+        copy = residual.clone()
+        ua.fused_allreduce_residual_rmsnorm(
+            x, copy, weight, EPSILON, workspace, out=torch.empty_like(x), residual_out=copy
+        )
+        compare(copy, new, dtype, f"in place {dtype.name}")
+        empty = ua.all_reduce(x[:0], workspace)
+        out["checked"] += 1
+        out["wrong"] += int(empty.numel() != 0)
+
+    def layer(x: Any, residual: Any, weight: Any) -> Any:
+        a, b = torch.ops.ungate_allreduce.fused_allreduce_residual_rmsnorm(
+            x * 1.0, residual, weight, EPSILON, workspace.handle
+        )
+        return a + 0.0, b
+
+    message = draw("normal", world, 3, 4096, Dtype.BFLOAT16, 9)
+    x, residual, weight = (
+        torch.from_numpy(a.view(np.int16).copy()).cuda().view(torch.bfloat16)
+        for a in (message.inputs[rank], message.residual, message.weight)
+    )
+    norm, new = reference.fused(message.inputs, message.residual, message.weight, EPSILON, Dtype.BFLOAT16)
+    try:
+        compiled = torch.compile(layer, fullgraph=True)
+        got = compiled(x, residual, weight)
+        compare(got[0], norm, Dtype.BFLOAT16, "compiled")
+        compare(got[1], new, Dtype.BFLOAT16, "compiled residual")
+        out["torch.compile"] = "fullgraph"
+    except Exception as error:
+        out["torch.compile"] = f"{type(error).__name__}: {str(error)[:300]}"
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            got = ua.fused_allreduce_residual_rmsnorm(x, residual, weight, EPSILON, workspace)
+        for _ in range(3):
+            got[0].fill_(7)
+            graph.replay()
+    torch.cuda.synchronize()
+    compare(got[0], norm, Dtype.BFLOAT16, "graph")
+    second = ua.Workspace.create(deadline_s=30.0)
+    compare(
+        ua.all_reduce(x, second),
+        reference.allreduce(message.inputs, Dtype.BFLOAT16),
+        Dtype.BFLOAT16,
+        "second workspace",
+    )
+    workspace.check()
+    second.check()
+    second.close()
+    return out
+
+
+def worker(options: argparse.Namespace) -> int:
+    import torch.distributed as dist
+
+    start(options.rank, options.world, options.store)
+    if options.job == "decode":
+        import allreduce_decode
+
+        run = allreduce_decode.rank
+    else:
+        run = globals()[f"job_{options.job}"]
+    result = run(options.rank, options.world, json.loads(options.options))
+    if options.rank == 0:
+        scratch = options.out.with_suffix(".part")
+        scratch.write_text(json.dumps(result))
+        scratch.replace(options.out)
+    if options.job == "kill":
+        os._exit(0)  # the group has lost a rank; leaving it in order would wait for that one
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--job", required=True)
+    parser.add_argument("--rank", type=int, required=True)
+    parser.add_argument("--world", type=int, required=True)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--options", default="{}")
+    raise SystemExit(worker(parser.parse_args()))
