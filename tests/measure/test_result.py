@@ -60,9 +60,16 @@ def test_glued_chunks_make_a_cell_invalid() -> None:
 
 def test_a_lagging_client_makes_a_cell_invalid() -> None:
     result = summarise(
-        CELL, "closed", [outcome(times=(1.0, 1.1, 1.2, 1.3))], (0.0, 2.0), lags=[0.05] * 10, client_cpu_s=0, seconds=2
+        CELL, "closed", [outcome(times=(0.1, 0.2, 0.3, 0.4))], (0.0, 2.0), lags=[0.05] * 10, client_cpu_s=0, seconds=2
     )
     assert not result.valid and "lagged 50 ms" in result.invalid[0]
+
+
+def test_a_lag_that_is_little_beside_a_request_is_none() -> None:
+    result = summarise(
+        CELL, "closed", [outcome(times=(1.0, 1.1, 1.2, 1.3))], (0.0, 2.0), lags=[0.05] * 10, client_cpu_s=0, seconds=2
+    )
+    assert result.valid and result.lag_p99_s == pytest.approx(0.05)
 
 
 def test_failures_are_counted_by_their_words_and_never_become_figures() -> None:
