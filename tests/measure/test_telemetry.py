@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from ungate.measure.counters import chosen
+from ungate.measure.fake import CACHE_HITS
 from ungate.measure.fields import Field, fields
 from ungate.measure.telemetry import Column, Recorder, Series
 
@@ -34,6 +36,21 @@ def test_cpu_time_of_processes_is_recorded_with_tokens_and_phases() -> None:
     steps = [later - earlier for earlier, later in zip(series.times, series.times[1:], strict=False)]
     assert sum(steps) / len(steps) == pytest.approx(0.1, rel=0.5)
     assert series.window("never") is None
+
+
+def test_the_servers_counters_are_recorded_beside_and_hold_up_nothing(fake: str) -> None:
+    url = f"{fake}/none/1"
+    with Recorder([os.getpid()], counters=lambda: chosen(url, (CACHE_HITS, "absent"))) as recorder:
+        time.sleep(1.6)
+    series = recorder.series()
+    hits = series.column(CACHE_HITS)
+    assert hits[0] is None and hits[-1] is not None
+    assert series.column("absent") == ()
+    begun = time.monotonic()
+    with Recorder([os.getpid()], counters=lambda: chosen(f"{fake}/silent/1", ("x",))) as recorder:
+        time.sleep(1.3)
+    assert time.monotonic() - begun < 3
+    assert len(recorder.series().times) > 5
 
 
 def test_a_process_that_ends_keeps_its_share() -> None:

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 
-__all__ = ["parse", "read", "total"]
+__all__ = ["chosen", "parse", "read", "total"]
 
 _LINE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(?:\{[^}]*\})?\s+(?P<value>[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|Inf|NaN))\b")
 
@@ -28,6 +28,12 @@ def read(url: str, path: str = "/metrics", timeout_s: float = 5.0) -> Mapping[st
             return parse(response.read().decode("utf-8", "replace"))
     except (urllib.error.URLError, OSError, ValueError):
         return None
+
+
+def chosen(url: str, names: Iterable[str], path: str = "/metrics") -> Mapping[str, float]:
+    """Those of ``names`` that the server has now; empty when it does not answer within a second."""
+    found = read(url, path, timeout_s=1.0) or {}
+    return {name: found[name] for name in names if name in found}
 
 
 def total(counters: Mapping[str, float] | None, names: Iterable[str]) -> float | None:

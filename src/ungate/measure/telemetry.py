@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -15,6 +15,8 @@ import psutil
 from ungate.measure.fields import Field, fields
 
 __all__ = ["Column", "Recorder", "Series", "Window"]
+
+_COUNTERS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ class Window:
 class Series:
     """Samples in time order. ``times`` are seconds since the recorder began; every column has as many values.
 
-    Columns: ``cpu`` (s, cumulative, of the process tree), ``tokens`` (cumulative, None while no load reports any), and
-    ``N/FIELD`` for GPU N. ``phases`` are (name, begin, end) in seconds.
+    Columns: ``cpu`` (s, cumulative, of the process tree), ``tokens`` (cumulative, None while no load reports any),
+    ``N/FIELD`` for GPU N, and the server's counters under their own names. ``phases`` are (name, begin,
+    end) in seconds.
     """
 
     times: tuple[float, ...]
@@ -103,10 +106,18 @@ class Recorder:
     """Samples in a thread for the length of a block, ten times a second unless told otherwise.
 
     ``pids`` gives the server's living processes and is asked once a second; their CPU time is summed so that one
-    that ends does not take its share away. Without an NVIDIA GPU only CPU and tokens are recorded.
+    that ends does not take its share away. Without an NVIDIA GPU only CPU and tokens are recorded. ``counters`` gives
+    the server's own counters (see :func:`ungate.measure.counters.chosen`) and is asked once a second in a thread
+    of its own, so that a server that does not answer holds up nothing.
     """
 
-    def __init__(self, pids: Callable[[], Sequence[int]] | Sequence[int], *, interval_s: float = 0.1) -> None:
+    def __init__(
+        self,
+        pids: Callable[[], Sequence[int]] | Sequence[int],
+        *,
+        interval_s: float = 0.1,
+        counters: Callable[[], Mapping[str, float]] | None = None,
+    ) -> None:
         self._pids = pids if callable(pids) else lambda: pids
         self._interval_s = interval_s
         self._end = threading.Event()
@@ -117,6 +128,8 @@ class Recorder:
         self._phases: list[tuple[str, float, float]] = []
         self._cpu: dict[int, float] = {}
         self._tokens: int | None = None
+        self._ask_counters = counters
+        self._counters: Mapping[str, float] = {}
         self._fields: tuple[Field, ...] = ()
 
     def tokens(self, count: int) -> None:
@@ -147,6 +160,8 @@ class Recorder:
     def __enter__(self) -> Recorder:
         self._begun = time.monotonic()
         self._thread.start()
+        if self._ask_counters is not None:
+            threading.Thread(target=self._poll, name="ungate-counters", daemon=True).start()
         return self
 
     def __exit__(
@@ -154,6 +169,11 @@ class Recorder:
     ) -> None:
         self._end.set()
         self._thread.join(5.0)
+
+    def _poll(self) -> None:
+        assert self._ask_counters is not None
+        while not self._end.wait(_COUNTERS_S):
+            self._counters = self._ask_counters()
 
     def _run(self) -> None:
         with _gpus() as (nvml, handles):
@@ -164,7 +184,7 @@ class Recorder:
                 now = time.monotonic()
                 if now - asked >= 1.0:
                     pids, asked = self._pids(), now
-                row: dict[str, float | None] = {"cpu": self._cpu_s(pids), "tokens": self._tokens}
+                row: dict[str, float | None] = {"cpu": self._cpu_s(pids), "tokens": self._tokens, **self._counters}
                 for number, handle in enumerate(handles):
                     for field in self._fields:
                         row[f"{number}/{field.name}"] = _guarded(field, nvml, handle)

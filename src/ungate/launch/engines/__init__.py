@@ -21,7 +21,8 @@ class Engine:
     identify the engine. ``model_options`` are read in order for the name that requests must carry.
     ``fatal`` lines announce a cause; ``echoes`` only point at a cause told elsewhere, or follow from
     it. ``worker`` matches the title or command line of a process without which the engine is dead.
-    ``cache_hits`` are the counters of a prefix cache at ``metrics``. ``profile`` holds the endpoints
+    ``cache_hits`` are the counters of a prefix cache at ``metrics``, ``counters`` those worth
+    recording over time. ``profile`` holds the endpoints
     that start and stop the kernel profiler. ``environment`` is set in every arm.
     """
 
@@ -38,6 +39,7 @@ class Engine:
     segments: str = ""  # names that the engine gives to its shared-memory segments
     metrics: str = "/metrics"
     cache_hits: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
     profile: tuple[str, str] = ("/start_profile", "/stop_profile")
     environment: Mapping[str, str] = field(default_factory=dict)
 

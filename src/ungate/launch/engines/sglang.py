@@ -36,6 +36,7 @@ SGLANG = register(
         worker=r"sglang::|scheduler|detokenizer|multiprocessing\.spawn",
         passing=r"resource_tracker|compile_worker",
         segments=r"^sglang_loads_",
+        counters=("sglang:num_running_reqs", "sglang:generation_tokens_total", "sglang:num_queue_reqs"),
         cache_hits=("sglang:cached_tokens_total",),
     )
 )

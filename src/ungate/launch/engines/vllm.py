@@ -40,6 +40,7 @@ VLLM = register(
         worker=r"VLLM::|EngineCore|Worker|multiprocessing\.spawn",
         passing=r"resource_tracker|compile_worker",
         segments=r"^vllm_dist_",
+        counters=("vllm:num_requests_running", "vllm:generation_tokens_total", "vllm:num_preemptions_total"),
         cache_hits=("vllm:prefix_cache_hits_total",),
         environment={"VLLM_NO_USAGE_STATS": "1"},
     )
