@@ -53,6 +53,15 @@ class CudaFile:
         found = self._locator.at(offset)
         return found.name if found else ""
 
-    def code(self, offset: int) -> bool:
-        """Whether the offset is code: in no comment, string or directive of its own."""
-        return not self.reading.blocks.holds(offset) and not in_line_comment_or_string(self.text, offset)
+    @functools.cached_property
+    def _directives(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        found = [branch.directive for branch in self.reading.branches]
+        return tuple(each.start for each in found), tuple(each.end for each in found)
+
+    def skip(self, offset: int) -> int:
+        """The end of the comment, string or conditional directive that holds the offset; 0 where it is code."""
+        starts, ends = self._directives
+        place = bisect_right(starts, offset) - 1
+        if place >= 0 and offset < ends[place]:
+            return ends[place]
+        return self.reading.blocks.holds(offset) or (offset + 1 if in_line_comment_or_string(self.text, offset) else 0)

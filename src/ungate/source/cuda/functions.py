@@ -26,9 +26,9 @@ _NO_NAMES = (
     " __align__ __maxnreg__ __block_size__"
 )
 _CONTROL = frozenset(_NO_NAMES.split())
-_CALLED = re.compile(
-    r"((?:[A-Za-z_]\w*(?:<[^<>;{}]*>)?\s*::\s*)*(?:operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]{1,3}|\w+)|~?[A-Za-z_]\w*))\s*\("
-)
+_PAREN = re.compile(r"[()]")
+_SHOUTS = re.compile(r"[A-Z][A-Z0-9_]*")  # a macro such as an attribute before the real name
+_ASSIGNS = re.compile(r"[\w\]>)] = [^,>]*$")
 _BLANK = re.compile(
     r"\s+|(?:public|private|protected)\s*:(?!:)|//[^\n]*|/\*[\s\S]*?\*/|^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE
 )
@@ -72,17 +72,41 @@ def _head_of(text: str, start: int, brace: int) -> tuple[str, str] | None:
     head = " ".join(_NOISE.sub(" ", raw).split())
     if "(" not in head or head.endswith(("=", ",", "(", "return", "&&", "||")):
         return None
-    for match in _CALLED.finditer(head):
-        name = re.sub(r"\s+", "", match.group(1))
-        before = head[: match.start()]
-        if name in _CONTROL or before.count("(") != before.count(")") or before.endswith(("=", ".", "->")):
+    depth = 0
+    name = ""
+    for mark in _PAREN.finditer(head):
+        if mark.group() == ")":
+            depth -= 1
             continue
-        if re.search(r"(?<![=!<>])=(?!=)", re.sub(r"<[^<>]*>|\([^()]*\)", "", before)) and "operator" not in name:
+        depth += 1
+        if depth != 1:
+            continue
+        before = head[: mark.start()].rstrip()
+        word = _word_before(before)
+        if not word or word in _CONTROL:
+            if before.endswith(("=", "]")):
+                return None  # an initialiser or a lambda
+            continue
+        if name and not _SHOUTS.fullmatch(name):
+            break  # a member initialiser after the parameters
+        if before.endswith("=" + word) or _ASSIGNS.search(before):
             return None
-        if re.fullmatch(r"[A-Z][A-Z0-9_]*", name) and _CALLED.search(head, match.end()):
-            continue  # a macro such as an attribute before the real name
-        return name, head
-    return None
+        name = "operator()" if word.endswith("operator") else word
+        if name == "operator()":
+            break
+    return (name, head) if name else None
+
+
+def _word_before(before: str) -> str:
+    """The name, with its qualification, at the end of ``before``."""
+    position = len(before)
+    while position and (before[position - 1].isalnum() or before[position - 1] in "_:~"):
+        position -= 1
+    word = before[position:].strip(":")
+    if not word:
+        operator = before.rfind("operator", max(0, len(before) - 14))  # operator+ and its like
+        return "".join(before[operator:].split()) if operator >= 0 else ""
+    return "" if word[0].isdigit() else word
 
 
 def _quick_end(text: str, start: int, brace: int) -> int:

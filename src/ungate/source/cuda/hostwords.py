@@ -1,21 +1,22 @@
-"""The words by which host code and build files speak of an architecture: a cheap first look at a file's bytes."""
+"""The words by which host code and build files speak of an architecture: a cheap first look at a file."""
 
 from __future__ import annotations
 
 __all__ = ["mentions"]
 
-_WORDS = (
-    b"arch=compute",
-    b"sm_version",
-    b"SMVersion",
-    b"ompute_cap",
-    b"omputeCap",
-    b"arch::Sm",
-    b"CUDA_ARCHITECTURES",
-    b".major",
+_SPELLED = (
+    "sm =|sm >|sm <|sm !|SM =|SM >|SM <|SM !|sm_ |sm_version|SMVersion|smVersion|getSM()|arch =|arch >|arch <|arch !"
+    "|(arch|arch_|ajor >|ajor =|ajor <|ajor !|ajor *|ajor_ |.major|apability|arch::Sm|is_major_v|arch=compute|sm_arch|gpu-architecture"
+    "|CUDA_ARCH|(sm)|_sm)|.first >|.first =|kSM_|compute_"
 )
+_WORDS = tuple(_SPELLED.split("|"))
+_BYTES = tuple(word.encode() for word in _WORDS)
+_LARGE = 150_000  # bytes; larger files are mostly generated device code
+_HOST = (b"cudaLaunch", b"<<<", b"cudaGetDevice", b"cudaDeviceGet", b"getSM")
 
 
 def mentions(data: bytes) -> bool:
-    """Whether one of the words occurs; each is one search at the speed of memory."""
-    return any(word in data for word in _WORDS)
+    """Whether host code or build flags about an architecture may occur; each word is one search at memory speed."""
+    if len(data) > _LARGE and not any(word in data for word in _HOST):
+        return False
+    return any(word in data for word in _BYTES)

@@ -1,0 +1,78 @@
+"""A comparison in host C++ that asks which architecture it runs on.
+
+::
+
+    if (sm == 89 || sm >= 120) {
+    cfg.numAttrs = SM >= 90 ? 2 : 0;
+
+    cutlass_heuristic.cpp:174  get_candidate_tiles  passes sm_89 sm_120 sm_121
+
+No ``#if`` shows these: the code is compiled for every architecture and decides when it runs, so a kernel that was
+opened may still never be launched. The whole boolean expression is one gate. It refuses where the statement under it
+throws or returns an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ungate.model import Form, Sense
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.source.cuda.file import CudaFile
+from ungate.source.cuda.host import comparisons
+
+__all__ = ["SAMPLES", "find"]
+
+_REFUSES = re.compile(
+    r"[\s\\]*\)[\s\\]*\{?[\s\\]*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
+    r"|TORCH_CHECK\w*\s*\(\s*false|TVM_FFI_THROW|TVM_FFI_ICHECK\s*\(\s*false|ICHECK\s*\(\s*false|LOG\(FATAL\)|(?:std::)?abort\s*\("
+    r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
+    r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"
+)
+
+
+@pattern("cuda-host-compare", kind="host-cpp-compare", language="cuda", rank=20)
+def find(file: CudaFile) -> Iterator[Draft]:
+    """Every boolean host expression that compares a capability."""
+    for found in comparisons(file.text, file.skip):
+        refuses = _REFUSES.match(file.text, found.end, found.end + 600)
+        yield Draft(
+            line=file.line(found.first),
+            end_line=file.line(max(found.first, found.last - 1)),
+            condition=found.condition,
+            text=file.text[found.start : found.end].replace("\\\n", " "),
+            form=Form.HOST_EXPRESSION,
+            span=(found.start, found.end),
+            sense=Sense.REFUSE if refuses and _follows_if(file.text, found.start) else Sense.ALLOW,
+            symbol=file.symbol(found.first),
+            names=found.names,
+        )
+
+
+def _follows_if(text: str, start: int) -> bool:
+    return re.search(r"\bif\s*(?:constexpr\s*)?\(\s*$", text[max(0, start - 40) : start]) is not None
+
+
+_FROM_90 = (90, 100, 103, 107, 110, 120, 121)
+
+SAMPLES = (
+    Nothing("matrix-layout", 'bool f(int major) { return a_major == "k" && num_sms >= 90 && smem_per_sm >= 100; }\n'),
+    Nothing("two-sm-mma", "int g(int mma_sm) { if (mma_sm == 2) return 1; return 0; }  // prop.major == 9\n"),
+    Nothing("toolkit-major", "int h(int runtime_major) { return cuda_major >= 12 && driver_major >= 12; }  // arch_\n"),
+    Finds(
+        "whole-expression",
+        "bool f(int sm) {\n  return (sm == 89 || sm >= 120) && fast;\n}\n",
+        {2: (89, 120, 121)},
+        {2: "(sm == 89 || sm >= 120) && fast"},
+    ),
+    Finds("ternary", "void f(int SM) {\n  n = SM >= 90 ? 2 : 0;\n}\n", {2: _FROM_90}, {2: "SM >= 90"}),
+    Finds("member", "bool f() {\n  return prop.major == 9;\n}\n", {2: (90,)}),
+    Finds(
+        "refuses",
+        'void f(int sm_version) {\n  if (sm_version != 90) {\n    throw E("no");\n  }\n}\n',
+        {2: (90,)},
+        {2: "sm_version != 90"},
+    ),
+)

@@ -1,0 +1,264 @@
+"""Host C++ that decides by the architecture it runs on: ``if (sm >= 90)``, ternaries, arguments, type tags.
+
+The expression around a comparison is read as far as it is joined by ``&&``, ``||``, ``!`` and parentheses; operands
+that do not speak of the architecture are free.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ungate.source.condition import All, Condition, Either, Free, Not, speaks
+from ungate.source.cuda.comments import blank
+from ungate.source.cuda.host_terms import COMPARE, term
+
+__all__ = ["Comparison", "comparisons", "read_condition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A boolean host expression about the architecture: bytes [start, end), first and last byte that speaks of it."""
+
+    condition: Condition
+    start: int
+    end: int
+    first: int
+    last: int
+    names: tuple[str, ...]
+
+
+_OPEN, _CLOSE = "([{", ")]}"
+_REACH = 1500  # characters to either side of a comparison that its expression may extend
+
+
+def _left(code: str, position: int) -> int:
+    """Where the operand list that holds ``position`` begins."""
+    depth = 0
+    floor = max(0, position - _REACH)
+    at = position
+    while at > floor:
+        character = code[at - 1]
+        if character in _CLOSE:
+            if character == "}" and depth == 0:
+                return at
+            depth += 1
+        elif character in _OPEN:
+            if depth == 0:
+                return at
+            depth -= 1
+        elif depth == 0:
+            if character in ";,?#":
+                return at
+            if character == ":" and code[at - 2 : at - 1] != ":" and code[at : at + 1] != ":":
+                return at
+            if character == "=" and code[at - 2 : at - 1] not in {"=", "!", "<", ">"} and code[at : at + 1] != "=":
+                return at
+        at -= 1
+    return at
+
+
+def _right(code: str, position: int) -> int:
+    depth = 0
+    ceiling = min(len(code), position + _REACH)
+    at = position
+    while at < ceiling:
+        character = code[at]
+        if character in _OPEN:
+            if character == "{" and depth == 0:
+                return at
+            depth += 1
+        elif character in _CLOSE:
+            if depth == 0:
+                return at
+            depth -= 1
+        elif depth == 0:
+            if character in ";,?":
+                return at
+            if character == ":" and code[at - 1 : at] != ":" and code[at + 1 : at + 2] != ":":
+                return at
+        at += 1
+    return at
+
+
+_KEYWORD = re.compile(r"\s*(?:return|co_return|throw|case|bool|auto|const|constexpr|static|int|\\)\b\s*|\s*\\\r?\n")
+
+
+def _extent(code: str, start: int, end: int) -> tuple[int, int]:
+    """The widest boolean expression around [start, end)."""
+    while True:
+        left, right = _left(code, start), _right(code, end)
+        before = code[:left].rstrip() if left < 200 else code[left - 200 : left].rstrip()
+        grouping = before.endswith("(") and code[right : right + 1] == ")"
+        outer = before[:-1].rstrip() if grouping else ""
+        if grouping and (outer.endswith(("&&", "||", "!", "(", "=", "?", ":", ",")) or outer.endswith("return")):
+            inner = left - (len(code[max(0, left - 200) : left]) - len(before)) - 1
+            start, end = inner, right + 1
+            if outer.endswith("!"):
+                start = code.rfind("!", 0, inner)
+            continue
+        while (word := _KEYWORD.match(code, left, start)) is not None and word.end() > left:
+            left = word.end()
+        while left < right and code[left].isspace():
+            left += 1
+        while right > left and (code[right - 1].isspace() or code[right - 1] == "\\"):
+            right -= 1
+        if code[right - 2 : right] in {"&&", "||"}:  # what followed was a string: assert(x && "why")
+            right = len(code[: right - 2].rstrip())
+        return left, right
+
+
+def _split(code: str, start: int, end: int, operator: str) -> list[tuple[int, int]]:
+    """The parts of [start, end) between the operator at depth 0."""
+    parts, depth, begin, at = [], 0, start, start
+    while at < end:
+        character = code[at]
+        if character in _OPEN:
+            depth += 1
+        elif character in _CLOSE:
+            depth -= 1
+        elif depth == 0 and code.startswith(operator, at, end):
+            parts.append((begin, at))
+            at += len(operator)
+            begin = at
+            continue
+        at += 1
+    parts.append((begin, end))
+    return parts
+
+
+_TEMPLATE = re.compile(r"(?<=\w)<(?:[\w\s:,*.()\\]|&(?!&))*>(?=\s*(?:[(:|){,;>.\\]|&&|\Z))")
+
+
+def _mask(code: str) -> str:
+    """The code with template argument lists turned to underscores, so that their commas do not end an expression."""
+    for _ in range(4):
+        masked = _TEMPLATE.sub(lambda match: "_" * len(match.group()), code)
+        if masked == code:
+            break
+        code = masked
+    return code
+
+
+def read_condition(code: str, mask: str, start: int, end: int, depth: int = 0) -> Condition:
+    """The expression in [start, end) of text without comments and strings; what is not about the arch is free.
+
+    ``mask`` is the same text with template arguments masked.
+    """
+    while start < end and (code[start].isspace() or code[start] == "\\"):
+        start += 1
+    while end > start and (code[end - 1].isspace() or code[end - 1] == "\\"):
+        end -= 1
+    if start >= end or depth > 40:
+        return Free()
+    for operator, join in (("||", Either), ("&&", All)):
+        parts = _split(mask, start, end, operator)
+        if len(parts) > 1:
+            return join(tuple(read_condition(code, mask, *part, depth + 1) for part in parts))
+    if code[start] == "!" and code[start + 1 : start + 2] != "=":
+        return Not(read_condition(code, mask, start + 1, end, depth + 1))
+    if code[start] == "(" and _closes(mask, start) == end - 1:
+        ternary = len(_split(mask, start + 1, end - 1, "?")) > 1
+        return Free() if ternary else read_condition(code, mask, start + 1, end - 1, depth + 1)
+    found = COMPARE.search(code, start, end)
+    if found is not None and not (code[start : found.start()] + code[found.end() : end]).strip(" \t\r\n\\()"):
+        told = term(found)
+        if told is not None:
+            return told[0]
+    return Free(code[start:end][:60])
+
+
+def _closes(code: str, start: int) -> int:
+    """The offset of the parenthesis that closes the one at ``start``."""
+    depth = 0
+    for at in range(start, min(len(code), start + 2 * _REACH)):
+        if code[at] == "(":
+            depth += 1
+        elif code[at] == ")":
+            depth -= 1
+            if depth == 0:
+                return at
+    return -1
+
+
+_SPOTS = tuple(
+    re.compile(pattern)
+    for pattern in (r">=", r"<=", r"==", r"!=", r">(?![>=])", r"<(?![<=])", r"is_major_v\s*<", r"arch::Sm\d")
+)
+_NUMBER_RIGHT = re.compile(r"[\s\\]*(?:(?:\w+::)*k?[Ss][Mm]_?)?\d{1,4}[af]?(?![\w.'])")
+_INTEREST = re.compile(r"sm|arch|major|minor|capab|cc|first", re.IGNORECASE)
+_BACK, _AHEAD = 110, 90
+
+
+def _word_left(text: str, offset: int) -> str:
+    """The word that ends before an offset, blanks and one pair of parentheses skipped."""
+    floor = max(0, offset - 60)
+    at = offset
+    while at > floor and (text[at - 1].isspace() or text[at - 1] in "()\\"):
+        at -= 1
+    end = at
+    while at > floor and (text[at - 1].isalnum() or text[at - 1] == "_"):
+        at -= 1
+    return text[at:end]
+
+
+_WORD_RIGHT = re.compile(r"[\s\\]*([A-Za-z_][\w.:>()-]*)")
+
+
+def _candidates(text: str) -> Iterator[re.Match[str]]:
+    """The comparisons of a name with a number where the name may be about the architecture, in order.
+
+    Operators are looked for first, one literal at a time, and names only beside them: a pattern that begins with a
+    name would be tried at every word of the file.
+    """
+    spots: list[int] = []
+    for pattern in _SPOTS[:6]:
+        for found in pattern.finditer(text):
+            if _NUMBER_RIGHT.match(text, found.end()) is not None:
+                if _INTEREST.search(_word_left(text, found.start())):
+                    spots.append(found.start())
+            elif _word_left(text, found.start()).isdigit():
+                right = _WORD_RIGHT.match(text, found.end(), found.end() + 80)
+                if right is not None and _INTEREST.search(right.group(1)):
+                    spots.append(found.start())
+    for pattern in _SPOTS[6:]:
+        spots.extend(found.start() + 1 for found in pattern.finditer(text))
+    done = -1
+    for spot in sorted(spots):
+        if spot < done:
+            continue
+        for match in COMPARE.finditer(text, max(0, done, spot - _BACK), spot + _AHEAD):
+            if match.end() > spot:
+                if match.start() <= spot:
+                    done = match.end()
+                    yield match
+                break
+
+
+def comparisons(text: str, skip: Callable[[int], int]) -> Iterator[Comparison]:
+    """Every host expression about the architecture.
+
+    ``skip`` gives for an offset the end of what is no code there (a comment, a string, a directive), 0 for code.
+    """
+    done = -1
+    for match in _candidates(text):
+        if match.start() < done or term(match) is None or skip(match.start()):
+            continue
+        low = max(0, match.start() - 2 * _REACH)
+        low = text.rfind("\n", 0, low) + 1 if low else 0
+        high = min(len(text), match.end() + 2 * _REACH)
+        code = blank(text[low:high])
+        mask = _mask(code)
+        start, end = _extent(mask, match.start() - low, match.end() - low)
+        condition = read_condition(code, mask, start, end)
+        if not speaks(condition):
+            start, end = match.start() - low, match.end() - low
+            told = term(match)
+            condition = told[0] if told else condition
+        inside = [(each, told) for each in COMPARE.finditer(code, start, end) if (told := term(each)) is not None]
+        names = tuple(dict.fromkeys(told[1] for _, told in inside))
+        first = min((each.start() for each, _ in inside), default=start) + low
+        last = max((each.end() for each, _ in inside), default=end) + low
+        done = max(end + low, match.end())
+        yield Comparison(condition, start + low, end + low, first, last, names)
