@@ -7,10 +7,9 @@
 
     utils.py:553  is_sm120a_supported  passes sm_120
 
-The notation is taken from the other side: ``9`` is a major, ``90`` and ``900`` are archs, ``(9, 0)``
-is a capability, ``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left out.
-is a capability, ``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left
-out.
+The notation is taken from the other side: ``9`` is a major, ``90`` and ``900`` are archs, ``(9, 0)`` is a capability,
+``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left out.
+"""
 
 from __future__ import annotations
 
