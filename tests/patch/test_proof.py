@@ -1,0 +1,56 @@
+"""The edited files are still what they were."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tests.patch.site import install, story
+
+from ungate.model import Series, Target
+from ungate.patch import create, open_series
+from ungate.patch.proof import compiles, imports, preprocesses
+
+
+def _overlay(tmp_path: Path) -> tuple[Series, Path]:
+    packages, gates = story(tmp_path / "site")
+    series = open_series("story", gates, Target(120), packages)
+    return series, create(series, packages, tmp_path / "arms").root
+
+
+def test_what_the_edits_of_the_story_leave_is_sound(tmp_path: Path) -> None:
+    series, root = _overlay(tmp_path)
+    assert compiles(series, root) == () and preprocesses(series, root) == ()
+
+
+def test_python_that_no_longer_parses_is_a_danger(tmp_path: Path) -> None:
+    series, root = _overlay(tmp_path)
+    (root / "kernels/jit.py").write_text("def (:\n")
+    assert [(f.severity, f.file) for f in compiles(series, root)] == [("danger", "kernels/jit.py")]
+
+
+def test_a_header_that_one_pass_cannot_read_is_a_danger(tmp_path: Path) -> None:
+    series, root = _overlay(tmp_path)
+    header = root / "kernels/include/fused.cuh"
+    good = header.read_text()
+    header.write_text(good + "#include <no/such/file.h>\n#if __CUDA_ARCH__ < 900\n#error old\n#endif\n")
+    assert preprocesses(series, root) == ()
+    header.write_text(good + "#if __CUDA_ARCH__ == 1200\n#if (\n#endif\n#endif\n")
+    assert {f.what.split(" for ")[1] for f in preprocesses(series, root)} == {"sm_120 after the edit."}
+
+
+def test_an_import_that_only_the_edit_breaks_is_a_danger(tmp_path: Path) -> None:
+    site, overlay = tmp_path / "site", tmp_path / "overlay"
+    install(site, "a", "1", {"a.py": b"x = 1\n", "b.py": b"import no_such_module\n", "c.py": b"x = 1\n"})
+    install(overlay, "a", "1", {"a.py": b"import no_such_module\n", "b.py": b"import no_such_module\n", "c.py": b""})
+    series = Series("s", Target(120), (), {}, {"a.py": "", "b.py": "", "c.py": "", "d.cuh": ""})
+    base = {"PATH": os.environ["PATH"]}
+    found = imports(
+        series, Path(sys.executable), {**base, "PYTHONPATH": str(overlay)}, {**base, "PYTHONPATH": str(site)}
+    )
+    assert [(f.severity, f.file) for f in found] == [("danger", "a.py"), ("note", "b.py")]
+    assert "no_such_module" in found[0].evidence
+    only = replace(series, after={"d.cuh": ""})
+    assert imports(only, Path(sys.executable), base, base) == ()
