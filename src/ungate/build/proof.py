@@ -18,7 +18,8 @@ __all__ = ["Family", "artifact", "changes", "emptied", "families", "hollow"]
 class Family:
     """The instantiations of one kernel template, the limits being the highest of them.
 
-    ``spills`` counts those that spill registers to memory (None: the compiler was not asked). ``registers``, ``shared`` and ``stack`` are None where they are not known for any instantiation.
+    ``spills`` counts those that spill registers to memory, None where the compiler was not asked; ``registers``,
+    ``shared`` and ``stack`` are None where they are not known for any instantiation.
     """
 
     name: str

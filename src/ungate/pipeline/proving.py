@@ -1,0 +1,150 @@
+"""Compile what a recipe builds for a target this machine need not have, and read the proof from the binary.
+
+No GPU, no driver and no PyTorch are needed: the package's build description is read, not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ungate.build import proof, sass
+from ungate.build.companions import companion
+from ungate.build.compile import Compiled, compile_module, effective_target
+from ungate.build.descriptions import describe
+from ungate.build.proof import Family
+from ungate.build.unit import Module
+from ungate.errors import Refusal
+from ungate.host import packages as installed
+from ungate.host.environment import Environment
+from ungate.host.folders import cache_dir
+from ungate.host.packages import Package
+from ungate.host.progress import Report, silent
+from ungate.model import Artifact, Finding, Recipe, Series, Target
+from ungate.pipeline.reading import prepare
+
+__all__ = ["Proof", "UnitProof", "opened", "prove"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitProof:
+    """One translation unit: what the compiler said, and what its kernels are. ``artifact`` None: it did not compile."""
+
+    compiled: Compiled
+    artifact: Artifact | None
+    families: tuple[Family, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The proof of one module for one target. ``edited`` are the files that differ from the installed ones."""
+
+    module: Module
+    target: Target
+    edited: tuple[str, ...]
+    units: tuple[UnitProof, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(finding for unit in self.units for finding in unit.findings)
+
+
+def opened(
+    recipe: Recipe, env: Environment, target: Target, only: Sequence[str] = (), report: Report = silent
+) -> tuple[tuple[Package, ...], Series]:
+    """The recipe's packages with its closed gates opened in an overlay; with ``only``, just the gates of these ids."""
+    import ungate.patch
+    from ungate.patch.overlay import create
+
+    packages = tuple(installed.find(env, name) for name in recipe.packages)
+    found, chain, series = prepare(recipe, packages, target, report)
+    if only:
+        gates = {gate.id: gate for gate in (*chain.gates, *found.gates)}
+        chosen = [gate for gate in gates.values() if any(gate.id.startswith(prefix) for prefix in only)]
+        if missing := [prefix for prefix in only if not any(gate.id.startswith(prefix) for gate in chosen)]:
+            raise Refusal(
+                f"No gate of {recipe.name} has the id {', '.join(missing)}.",
+                f"See the ids: ungate why {recipe.name} --target {target} --json",
+            )
+        series = ungate.patch.open_series(recipe.name, chosen, target, packages)
+    if not series.edits:
+        return packages, series
+    report("copying the packages into an overlay")
+    overlay = create(series, packages, cache_dir() / "overlays")
+    moved = {package.name: package for package in overlay.packages}
+    return tuple(moved.get(package.name, package) for package in packages), series
+
+
+def prove(
+    recipe: Recipe,
+    env: Environment,
+    packages: Sequence[Package],
+    target: Target,
+    *,
+    series: Series | None = None,
+    units: Sequence[str] = (),
+    jobs: int = 1,
+    deadline_s: float = 3600.0,
+    report: Report = silent,
+) -> Proof:
+    """Compile the recipe's module from ``packages`` (installed, or an overlay's) and read what each unit holds."""
+    if not recipe.build:
+        raise Refusal(
+            f"The recipe {recipe.name} names no build, so there is nothing to compile.",
+            'Add to the recipe: build = "package.module:function"',
+        )
+    top = recipe.build.partition(".")[0]
+    package = next((found for found in packages if top in found.tops), None)
+    if package is None:
+        raise Refusal(
+            f"The build '{recipe.build}' is part of none of {', '.join(found.name for found in packages)}.",
+            "Correct 'build' in the recipe.",
+        )
+    module = describe(recipe.build, package, companion(env, package, report))
+    edited = tuple(sorted(series.after)) if series else ()
+    folder = (
+        cache_dir() / "builds" / f"{module.package}-{module.version}" / (series.digest[:16] if series else "installed")
+    )
+    compiled = compile_module(module, target, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
+    goal = effective_target(module, target)
+    gates = {edit.file: edit.gate for edit in series.edits} if series else {}
+    proved = tuple(_unit(recipe, package, one, goal, gates, report) for one in compiled)
+    return Proof(module, goal, edited, proved)
+
+
+def _unit(
+    recipe: Recipe, package: Package, one: Compiled, target: Target, gates: dict[str, str], report: Report
+) -> UnitProof:
+    if one.cubin is None:
+        return UnitProof(one, None, (), tuple(_complaints(package, one, gates)))
+    report(f"reading the kernels of {one.source.name}")
+    images = sass.read(one.cubin, report=report)
+    advice = f"See what closes them, and open it too: ungate check {recipe.name} --target {target}"
+    findings = tuple(finding for image in images for finding in proof.hollow(image, advice))
+    rows = tuple(row for image in images for row in proof.families(image, one.spills))
+    return UnitProof(one, proof.artifact(one.cubin, images, str(target), one.seconds), rows, findings)
+
+
+def _complaints(package: Package, one: Compiled, gates: dict[str, str]) -> list[Finding]:
+    """The compiler's errors, each with the opened gate of that file, the likeliest way to it."""
+    found = []
+    for complaint in one.complaints:
+        path = Path(complaint.file)
+        inside = path.is_absolute() and path.is_relative_to(package.root)
+        file = path.relative_to(package.root).as_posix() if inside else complaint.file
+        led = f"the gate {gates[file]} was opened in this file" if file in gates else ""
+        found.append(
+            Finding(
+                rule="does-not-compile",
+                severity="terminal",
+                what=f"{one.source.name} does not compile for {one.target}: {complaint.text}",
+                evidence=led or (f"nvcc, in {one.log}"),
+                advice=f"Read all of it: less {one.log}",
+                file=file,
+                line=complaint.line,
+                end_line=complaint.line,
+            )
+        )
+    return found

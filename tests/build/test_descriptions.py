@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ungate.build.descriptions import describe
+from ungate.errors import Refusal
+from ungate.host.packages import Package
+
+Companion = Callable[[str], Package]
+
+
+def names(paths: tuple[Path, ...]) -> list[str]:
+    return ["/".join(path.parts[-2:]) for path in paths]
+
+
+def test_sources_flags_and_headers_are_the_packages_own(package: Package, companion: Companion) -> None:
+    module = describe("flashinfer.jit.comm:gen_fused_module", package, companion)
+    assert (module.name, module.version, module.suffix) == ("fused", "0.6.3", "a")
+    assert names(module.sources) == ["csrc/fused.cu", "csrc/plain.cu"]
+    assert names(module.includes) == ["data/include", "cutlass/include", "tvm_ffi/include"]
+    assert set(module.flags) == {
+        "-use_fast_math",
+        "-std=c++17",
+        "-DNDEBUG",
+        "-O3",
+        "--expt-relaxed-constexpr",
+        "-static-global-template-stub=false",
+        "-DENABLE_FP8",
+        "-DFUSED=1",
+    }
+    assert (module.file, module.notes) == ("flashinfer/jit/comm.py", ())
+    assert (package.root / module.file).read_text().splitlines()[module.line - 1].strip() == "return gen_jit_spec("
+
+
+def test_what_cannot_be_followed_is_said(package: Package, companion: Companion) -> None:
+    module = describe("flashinfer.jit.comm:gen_modern_module", package, companion)
+    assert names(module.sources) == ["csrc/plain.cu"]
+    assert names(module.includes)[0] == "data/extra"
+    assert "-std=c++20" in module.flags
+    assert "-std=c++17" not in module.flags
+    assert module.notes == ("'make_source('x')' could not be followed", "the flags 'f'-DN={n}'' could not be followed")
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        pytest.param("flashinfer.jit.comm:gen_generated_module", "are made while it runs", id="generated sources"),
+        pytest.param("flashinfer.jit.comm:gen_nothing", "has no function 'gen_nothing'", id="no such function"),
+        pytest.param("flashinfer.jit.comm:helper", "that calls gen_jit_spec", id="no description"),
+        pytest.param("flashinfer.jit.nope:gen_x", "cannot be read", id="no such file"),
+        pytest.param("other.build:make", "could not be read from its files", id="another package"),
+        pytest.param("flashinfer.jit.comm", "could not be read from its files", id="a module to run"),
+    ],
+)
+def test_what_is_no_description_is_refused(package: Package, companion: Companion, build: str, words: str) -> None:
+    with pytest.raises(Refusal, match=words):
+        describe(build, package, companion)
+
+
+def test_broken_python_is_refused(package: Package, companion: Companion) -> None:
+    (package.root / "flashinfer/jit/comm.py").write_text("def (:\n")
+    with pytest.raises(Refusal, match="is not readable Python"):
+        describe("flashinfer.jit.comm:gen_fused_module", package, companion)
+
+
+@pytest.mark.wheels
+def test_the_real_flashinfer(companion: Companion) -> None:
+    """0.6.3: three sources, and more than two thirds of all its descriptions can be read."""
+    from ungate.host import index, packages
+
+    (real,) = packages.below(index.fetch("flashinfer-python==0.6.3"))
+    module = describe("flashinfer.jit.comm:gen_trtllm_comm_module", real, companion)
+    assert [source.name for source in module.sources] == [
+        "trtllm_allreduce.cu",
+        "trtllm_allreduce_fusion.cu",
+        "trtllm_moe_allreduce_fusion.cu",
+    ]
+    assert all(source.is_file() for source in module.sources)
+    assert {"-DFLASHINFER_ENABLE_BF16", "-DFLASHINFER_ENABLE_FP8_E8M0", "-std=c++17", "-O3"} <= set(module.flags)
+    assert {"data/include", "data/csrc", "cutlass/include", "spdlog/include"} <= set(names(module.includes))
+    read = refused = 0
+    for file in (real.root / "flashinfer" / "jit").rglob("*.py"):
+        dotted = ".".join(file.relative_to(real.root).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text())):
+            if (
+                isinstance(node, ast.FunctionDef)
+                and node.name.startswith("gen_")
+                and "gen_jit_spec(" in ast.unparse(node)
+            ):
+                try:
+                    describe(f"{dotted}:{node.name}", real, companion)
+                    read += 1
+                except Refusal:
+                    refused += 1
+    assert read > 2 * refused
