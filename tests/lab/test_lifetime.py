@@ -105,11 +105,23 @@ def test_a_stopped_rank_shows_in_health_and_is_forgiven(lab: Lab, tmp_path: Path
         assert nothing_left(server)
 
 
-@pytest.mark.parametrize(("fault", "code"), [("die-at-start", 1), ("nonsense", 1)])
-def test_a_rank_that_dies_at_start_ends_the_start(lab: Lab, tmp_path: Path, fault: str, code: int) -> None:
-    with serving(lab, tmp_path, variables={"LAB_FAULT": fault}, ready=False) as server:
-        assert server.wait() == code
+def test_a_rank_that_hangs_at_work_shows_in_health(lab: Lab, tmp_path: Path) -> None:
+    with serving(lab, tmp_path, fused=True, variables={"LAB_STALL_S": "0.5", "LAB_FAULT": "hang-after:3"}) as server:
+        stream = threading.Thread(target=server.post, kwargs={"prompt": [1], "stream": True})
+        stream.start()
+        assert eventually(lambda: server.get("/health")[0] == 503)
+        assert b"no answer from rank 1 for" in server.get("/health")[1]
+        assert server.info()["counters"]["generation_tokens_total"] == 2
+        assert server.stop()[0] == 0
+        stream.join()
+        assert nothing_left(server)
+
+
+def test_a_rank_that_dies_at_start_ends_the_start(lab: Lab, tmp_path: Path) -> None:
+    with serving(lab, tmp_path, variables={"LAB_FAULT": "die-at-start"}, ready=False) as server:
+        assert server.wait() == 1
         assert "rank 1 (pid" in server.text()
+        assert "ended with code 17" in server.text()
         assert nothing_left(server)
 
 

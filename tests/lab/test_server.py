@@ -13,6 +13,8 @@ from ungate.lab.install import Lab
 
 PROMPTS: tuple[list[int], ...] = ([1, 2, 3], list(range(100)), [7] * 40, list(range(300, 340)))
 
+TOKENS = 8
+
 
 @pytest.fixture(scope="module")
 def own(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -24,7 +26,7 @@ def answers(server: Server) -> list[tuple[list[int], list[float]]]:
     """Tokens and log probabilities of every prompt."""
     found = []
     for prompt in PROMPTS:
-        choice = server.complete(prompt, logprobs=1)["choices"][0]
+        choice = server.complete(prompt, TOKENS, logprobs=1)["choices"][0]
         found.append((choice["token_ids"], choice["logprobs"]["token_logprobs"]))
     return found
 
@@ -32,7 +34,7 @@ def answers(server: Server) -> list[tuple[list[int], list[float]]]:
 def test_greedy_decoding_repeats_itself(own: Server) -> None:
     first, second = answers(own), answers(own)
     assert first == second
-    assert len({token for tokens, _ in first for token in tokens}) > 20
+    assert len({token for tokens, _ in first for token in tokens}) > 15
 
 
 def test_together_or_alone_the_tokens_are_the_same(own: Server) -> None:
@@ -104,7 +106,7 @@ def test_the_fused_arm_says_the_same_and_proves_that_it_ran(own: Server, lab: La
         counters = fused.info()["counters"]
         # A prompt of more than 64 rows goes the engine's own way, and so counts there.
         assert counters["all_reduce_calls_total"] == 2 * 4
-        assert counters["fused_calls_total"] == 2 * 4 * (len(PROMPTS) * 16 - 1)
+        assert counters["fused_calls_total"] == 2 * 4 * (len(PROMPTS) * TOKENS - 1)
         assert fused.text().count("fused allreduce active: 2 ranks, hidden 256, ") == 1
 
 

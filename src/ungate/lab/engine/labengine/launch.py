@@ -80,7 +80,7 @@ def _prepare(args: ServerArgs) -> Inheritance:
         __version__,
         args.model,
         args.tp,
-        "unknown" if capability is None else "{}.{}".format(*capability),
+        "unknown" if capability is None else ".".join(map(str, capability)),
         "enabled" if args.enable_fused_allreduce else "not enabled",
     )
     if args.enable_fused_allreduce and is_labkernels_available():
