@@ -14,8 +14,8 @@ from .variant import Variant
 
 __all__ = ["STATE_BUDGET_OFFSET", "STATE_BYTES", "Own", "fill", "launch_type", "params_type"]
 
-STATE_BYTES = 48
-STATE_BUDGET_OFFSET = 32
+STATE_BYTES = 64
+STATE_BUDGET_OFFSET = 48
 ADDRESSES = (
     "input",
     "residual",

@@ -26,8 +26,8 @@ HEADER_LINES = 32
 HEADER_BYTES = 4096
 TAGGED_GENERATIONS = 2
 """A rank is at most one call ahead of a peer, and a tag tells calls apart: two generations."""
-SENTINEL_GENERATIONS = 4
-"""One being read, one being re-armed, one whose re-arming is being fenced, one being written."""
+SENTINEL_GENERATIONS = 5
+"""Read by a peer that is one call behind, written now, re-armed now, re-armed and fenced now, ready for the next."""
 
 
 @dataclass(frozen=True)

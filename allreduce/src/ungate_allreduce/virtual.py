@@ -14,7 +14,7 @@ import numpy as np
 
 from .driver import driver
 from .launch import STATE_BUDGET_OFFSET, STATE_BYTES, Own, fill, launch_type
-from .layout import CELL_BYTES, HEADER_LINES, REPORT_OFFSET, Layout
+from .layout import CELL_BYTES, HEADER_LINES, SENTINEL_GENERATIONS, REPORT_OFFSET, Layout
 from .loaded import Kernel, load
 from .memory import Segment
 from .slots import Slots, host_slots
@@ -147,8 +147,8 @@ class VirtualWorld:
                 ctypes.memmove(self.segment.address + slot + area + shot * phase, line.ctypes.data, line.nbytes)
         if sentinel:
             used = lines | (0x80000000 if variant.shots == 2 else 0)
-            words = np.array([4, 0, used, used, used, used], np.uint32).view(np.uint8)
-            self.states[rank][8:32].copy_(torch.from_numpy(words))
+            words = np.array([SENTINEL_GENERATIONS, 0] + [used] * 8, np.uint32).view(np.uint8)
+            self.states[rank][8:48].copy_(torch.from_numpy(words))
         torch.cuda.synchronize()
 
     def reports(self) -> list[int]:

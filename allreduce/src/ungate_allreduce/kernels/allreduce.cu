@@ -24,26 +24,6 @@ DEV void released(bool first) {
 #endif
 }
 
-#if WORLD > 1 && LINE_WORDS == 4
-// Every peer has sent a line of this call to this block, so none still reads the generation before: put the
-// sentinel back there.
-DEV void rearm(const Params& p, u32 calls) {
-  if (calls == 0u) return;
-  const u32 used = p.state->used[(calls - 1u) & 3u];
-  const u64 old = p.sentinel_offset + ((calls - 1u) & 3u) * p.sentinel_generation;
-#pragma unroll 1
-  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < (used & 0x7fffffffu); i += gridDim.x * THREADS) {
-#pragma unroll
-    for (int k = 0; k < TARGETS; ++k) {
-      if (TARGETS > 1 && k == (int)p.rank) continue;
-      const u64 at = p.target[k] + old + 16ull * i;
-      st_words(at, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
-      if (used >> 31) st_words(at + p.sentinel_phase, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
-    }
-  }
-}
-#endif
-
 #if PATTERN && SPLIT > 1
 DEV u64 ld_partial(u64 address) {
   u64 value;
@@ -79,10 +59,12 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
   const u32 tag = state[0] + 1u, calls = state[2];
   bool failed = state[1] != 0u;
   Wait wait = {0u, 0ull};
+  u32 prior = 0u;
 
 #if LINE_WORDS == 4
   const u64 phase = p.sentinel_phase;
-  const u64 area = p.sentinel_offset + (calls & 3u) * p.sentinel_generation;
+  const u64 area = p.sentinel_offset + (calls % GENERATIONS) * p.sentinel_generation;
+  const u32 used = calls > 1u ? ld_u32_gpu(&p.state->used[(calls - 2u) % GENERATIONS]) : 0u;
 #else
   const u64 phase = p.tagged_phase;
   const u64 area = p.tagged_offset + (tag & 1u) * p.tagged_generation;
@@ -137,6 +119,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #endif
 
 #if WORLD > 1
+    auto meanwhile = [&]() {
+#if LINE_WORDS == 4
+      if (first) rearm(p, calls, used);
+#endif
+    };
     if (worker) {
 #if LINE_WORDS == 4
 #pragma unroll
@@ -153,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
         }
       }
       released(first);
-      if (!failed) failed = !gather<VEC>(p, area, line, valid, word, word, tag, wait);
+      if (!failed) failed = !gather<VEC>(p, area, line, valid, word, word, tag, wait, meanwhile);
 #else
       u32 owner[VEC];
       if (!failed) {
@@ -181,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
             for (int w = 0; w < LINE_WORDS; ++w) part[v][w] = clean(part[v][w]);
           }
         }
-        failed = !gather<SEGMENT_VEC>(p, area, mine, held, part, part, tag, wait);
+        failed = !gather<SEGMENT_VEC>(p, area, mine, held, part, part, tag, wait, meanwhile);
 #pragma unroll
         for (int v = 0; v < SEGMENT_VEC; ++v) {
           if (held[v] && !failed) {
@@ -210,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #endif
     } else if (first) {
       if (tid < THREADS + 32) {
-        failed = !serve(p, tag, calls, failed);
+        failed = !serve(p, tag, failed, prior);
       } else if (blockIdx.x == 0 && tid == THREADS + 32) {
         // Orders the re-arming of the call before this one ahead of the push of the call after this one.
         asm volatile("fence.acq_rel.sys;" ::: "memory");
@@ -264,8 +251,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #endif
 
     failed = join_any(failed, BLOCK);
-#if WORLD > 1 && LINE_WORDS == 4
-    if (worker && !failed && index + gridDim.x >= tiles) rearm(p, calls);
+#if WORLD > 1
+    if (first && tid == THREADS) advance(p, tag, calls, prior);
 #endif
 
 #if PATTERN

@@ -19,7 +19,7 @@ struct Params {
   u64 tagged_offset;  // LL8 and F12 area of a slot: [2 generations][phases][lines]
   u64 tagged_generation;
   u64 tagged_phase;
-  u64 sentinel_offset;  // F16 area of a slot: [4 generations][phases][lines]
+  u64 sentinel_offset;  // F16 area of a slot: [5 generations][phases][lines]
   u64 sentinel_generation;
   u64 sentinel_phase;
   u64 source[WORLD];  // where this rank reads rank r's slot
@@ -39,11 +39,12 @@ struct __align__(16) State {
   u32 status;  // 0, or the reason of the first abort
   u32 sentinel_calls;
   u32 arrivals;
-  u32 used[4];  // lines used in each sentinel generation; bit 31: second phase too
+  u32 used[8];  // lines used in each sentinel generation (5 of 8); bit 31: second phase too
   u64 budget_ns;
   u64 timeouts;
 };
 
+#define GENERATIONS 5u  // of the sentinel format
 #define HEADERS 32u  // header lines of a generation, 64 bytes apart
 
 #define REASON_TIMEOUT 1u

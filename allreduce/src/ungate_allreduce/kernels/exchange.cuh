@@ -17,9 +17,10 @@ DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
 
 // sum[v] = the words of line[v] added in float32 in rank order, rounded once. All peers' loads of a batch are
 // issued before the first is looked at; a batch is as large as 64 registers hold. False: the wait was given up.
-template <int COUNT>
+// `meanwhile` runs once, when the first loads are on their way.
+template <int COUNT, typename Meanwhile>
 DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid, const u32 (*own)[LINE_WORDS],
-                u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait) {
+                u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait, Meanwhile meanwhile) {
   constexpr int fit = 16 / PEERS < 1 ? 1 : 16 / PEERS;
   constexpr int batch = COUNT < fit ? COUNT : fit;
 #pragma unroll
@@ -33,6 +34,7 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
         if (v0 + b < COUNT && valid[v0 + b]) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
       }
     }
+    if (v0 == 0) meanwhile();
     int before = PEERS * batch;
     while (true) {
       int missing = 0, last = 0;
@@ -119,22 +121,6 @@ DEV bool collect(const Params& p, u64 offset, const u32* line, const u32* owner,
   return true;
 }
 
-// After every worker of this block has read the state: the last block to arrive advances it.
-DEV void advance(const Params& p, u32 tag, u32 calls) {
-  State* s = p.state;
-  if (atomicAdd(&s->arrivals, 1u) == gridDim.x - 1u) {
-    s->arrivals = 0u;
-#if FROZEN
-    return;  // timing only: the next launch makes this same call again
-#endif
-    s->epoch = tag;
-#if LINE_WORDS == 4
-    s->sentinel_calls = calls + 1u;
-    s->used[calls & 3u] = p.lines | (SHOTS == 2 ? 0x80000000u : 0u);
-#endif
-  }
-}
-
 // Copies of the header line, one for so many blocks: reads of one host address by many blocks queue up, about
 // 0.6 us each (measured on an H200), so that a single header would cost more than the data.
 DEV u32 header_copies(const Params& p) {
@@ -142,9 +128,28 @@ DEV u32 header_copies(const Params& p) {
   return copies < 1u ? 1u : (copies > HEADERS ? HEADERS : copies);
 }
 
-// The service warp: tells peers which call this is, hears which one theirs is, advances the epoch, and
-// refreshes one unused line a call so that no tag in the slot is ever older than a full turn of the epoch.
-DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
+#if LINE_WORDS == 4
+// Puts the sentinel back into the generation of two calls ago. This rank has finished the call before this one, so
+// every peer has entered that call and finished the one before it: nobody reads there. The fence of the next call
+// orders these stores ahead of the push of the call after it, and the generation is read again one call later.
+DEV void rearm(const Params& p, u32 calls, u32 used) {
+  const u64 old = p.sentinel_offset + ((calls + GENERATIONS - 2u) % GENERATIONS) * p.sentinel_generation;
+#pragma unroll 1
+  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < (used & 0x7fffffffu); i += gridDim.x * THREADS) {
+#pragma unroll
+    for (int k = 0; k < TARGETS; ++k) {
+      if (TARGETS > 1 && k == (int)p.rank) continue;
+      const u64 at = p.target[k] + old + 16ull * i;
+      st_words(at, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
+      if (used >> 31) st_words(at + p.sentinel_phase, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
+    }
+  }
+}
+#endif
+
+// The service warp: tells peers which call this is and hears which one theirs is. `prior` is this block's place
+// among those that have read the state, fetched while the header is on its way.
+DEV bool serve(const Params& p, u32 tag, bool failed, u32& prior) {
   const int lane = threadIdx.x & 31;
   const u64 header = (u64)(tag & 1u) * (HEADERS * 64u);
   const u32 copies = header_copies(p);
@@ -163,20 +168,7 @@ DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
   const u64 heard = listens ? p.source[lane] + header + 64ull * (blockIdx.x % copies) : 0ull;
   if (listens) ld_tagged(heard, raw);
   BAR_SYNC(2, THREADS + 32);
-  if (lane == 0) advance(p, tag, calls);
-  if (good && blockIdx.x == 0 && lane == 0) {
-    const u32 spare = (tag >> 1) % p.tagged_lines;
-    if (LINE_WORDS == 4 || spare >= p.lines) {
-#pragma unroll 1
-      for (u32 phase = 0; phase < p.phases; ++phase) {
-        const u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
-#pragma unroll
-        for (int k = 0; k < TARGETS; ++k) {
-          if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
-        }
-      }
-    }
-  }
+  if (lane == 0) prior = atomicAdd(&p.state->arrivals, 1u);
   if (listens) {
     Wait wait = {0u, 0ull};
     while (raw[1] != tag || raw[3] != tag) {
@@ -192,5 +184,33 @@ DEV bool serve(const Params& p, u32 tag, u32 calls, bool failed) {
     }
   }
   return good;
+}
+
+// The last block to have read the state advances it; and one unused line a call is refreshed, so that no tag in the
+// slot is ever as old as a full turn of the epoch.
+DEV void advance(const Params& p, u32 tag, u32 calls, u32 prior) {
+  State* s = p.state;
+  if (prior == gridDim.x - 1u) {
+    s->arrivals = 0u;
+#if FROZEN
+    return;  // timing only: the next launch makes this same call again
+#endif
+    s->epoch = tag;
+#if LINE_WORDS == 4
+    s->sentinel_calls = calls + 1u;
+    s->used[calls % GENERATIONS] = p.lines | (SHOTS == 2 ? 0x80000000u : 0u);
+#endif
+  }
+  if (blockIdx.x != 0) return;
+  const u32 spare = (tag >> 1) % p.tagged_lines;
+  if (LINE_WORDS != 4 && spare < p.lines) return;
+#pragma unroll 1
+  for (u32 phase = 0; phase < p.phases; ++phase) {
+    const u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
+#pragma unroll
+    for (int k = 0; k < TARGETS; ++k) {
+      if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
+    }
+  }
 }
 #endif
