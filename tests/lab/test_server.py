@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from tests.lab.conftest import ENGINE, HEADER, JIT, OpenGates
 from tests.lab.serving import Server, events, serving
 
-from ungate.lab.install import Lab
+from ungate.lab.install import Lab, environment
 
 PROMPTS: tuple[list[int], ...] = ([1, 2, 3], list(range(100)), [7] * 40, list(range(300, 340)))
 
@@ -118,10 +120,16 @@ def test_a_closed_engine_gate_is_silent(lab: Lab, tmp_path: Path) -> None:
         assert "fused allreduce active" not in server.text()
 
 
-def test_listed_models_have_it_on_by_default_where_the_predicate_lets_them(lab: Lab, tmp_path: Path) -> None:
-    for arch, enabled in (("10.0", True), ("12.0", False)):
-        with serving(lab, tmp_path, arch=arch, extra=("--model", "lab-dense")) as server:
-            assert server.info()["args"]["enable_fused_allreduce"] is enabled
+def test_listed_models_have_it_on_by_default_where_the_predicate_lets_them(lab: Lab) -> None:
+    code = (
+        "import sys; from labengine.server_args import prepare_server_args;"
+        "print([prepare_server_args(['--tp', '2', '--model', name]).enable_fused_allreduce for name in sys.argv[1:]])"
+    )
+    for arch, enabled in (("10.0", [True, True, False]), ("12.0", [False, False, False])):
+        argv = [str(lab.python), "-c", code, "lab-dense", "lab-wide", "lab-next"]
+        variables = {**os.environ, **environment(lab, arch=arch)}
+        done = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=60, check=True)
+        assert done.stdout.strip() == str(enabled)
 
 
 def test_a_refused_build_ends_the_start_with_its_words(open_gates: OpenGates, tmp_path: Path) -> None:
