@@ -44,7 +44,10 @@ def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
             f"'{text}' is no flag, attribute, symbol or error text of {where}.",
             "Give the message as it was printed, or a name from the code: ungate why flashinfer-allreduce-fusion",
         )
-    return chains
+    distinct: dict[tuple[tuple[str, int], ...], Chain] = {}
+    for chain in chains:
+        distinct.setdefault(tuple((hop.file, hop.line) for hop in chain.hops if hop.kind != "call"), chain)
+    return tuple(distinct.values())
 
 
 def _of_word(trace: Trace, word: str) -> tuple[Chain, ...]:

@@ -45,7 +45,7 @@ def below(
     path: list[Hop] = []
     apart: list[Hop] = []
     for source in files:
-        on = not known or source == home
+        on = not known or source == home or any(unit in runs for unit in module.files[source].units)
         hop = Hop("source", source, _export_line(module, source, main), _exported(module, source, main), True)
         own = _judge(module, source, gates.of(source), every, perhaps, known)
         hop = replace(hop, gates=own, note="" if on else _beside(module, source, called))

@@ -13,7 +13,8 @@ from ungate.trace.ops import Operators
 
 __all__ = ["Graph", "Site"]
 
-_FEW = 3
+_FEW = 3  # definitions of one name
+_MANY = 60  # files that hold a name which several functions bear: too common to be followed
 _ASIDE = re.compile(r"(^|/)(tests?|testing|benchmarks?|examples?|bench_[^/]*)(/|\.py$)")
 """Files that call everything and serve nothing."""
 _COMMON = frozenset({"__init__", "__call__", "forward", "run", "apply", "call", "get", "load", "build", "plan", "main"})
@@ -83,8 +84,10 @@ class Graph:
         """The files that may refer to a name. A method that many classes have is looked for only where its class,
         or the module of its class, is named as well: an object comes from one of the two."""
         files = self.corpus.holding(bare)
-        if method is None or method.parent is None or self.definitions(bare) <= _FEW:
-            return files
+        if bare == "main" or self.definitions(bare) <= _FEW:
+            return () if bare == "main" else files
+        if method is None or method.parent is None:
+            return files if len(files) <= _MANY else ()
         owner = method.parent.name.rpartition(".")[2]
         stem = method.module.name.rpartition(".")[2]
         near = {method.module.file, *self.corpus.holding(owner), *self.corpus.holding(stem)}

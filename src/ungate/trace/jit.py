@@ -172,7 +172,8 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
                     key = (target.module, target.name, ".".join(target.trail))
                     found.setdefault(key, Descent(step, build, target.trail[0] if target.trail else ""))
             elif target.kind == "class":
-                pending.append((target, step, True))
+                if use.call:
+                    pending.append((target, step, True))
             elif target.kind != "instance":
                 pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}

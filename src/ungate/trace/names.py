@@ -42,6 +42,8 @@ class Names:
     def __init__(self, corpus: Corpus, builds: Callable[[Corpus, Scope], bool] = lambda corpus, scope: False) -> None:
         self.corpus = corpus
         self._builds = builds
+        self._known: dict[tuple[int, str], Thing | None] = {}
+        self._asked: set[tuple[int, str]] = set()
         self._building: dict[tuple[str, str], bool] = {}
         self._parsed: dict[str, Module | None] = {}
 
@@ -130,8 +132,20 @@ class Names:
         return None
 
     def _own(self, scope: Scope, name: str, depth: int) -> Thing | None:
-        if depth > _DEPTH:
+        """What a name stands for in one scope; a name that is defined by itself (``x = f(x)``) is asked once."""
+        key = (id(scope), name)
+        if key in self._known:
+            return self._known[key]
+        if depth > _DEPTH or key in self._asked:
             return None
+        self._asked.add(key)
+        thing = self._define(scope, name, depth)
+        self._asked.discard(key)
+        if thing is not None or not self._asked:
+            self._known[key] = thing
+        return thing
+
+    def _define(self, scope: Scope, name: str, depth: int) -> Thing | None:
         if name in scope.children:
             child = scope.children[name]
             return Thing("class" if child.kind == "class" else "function", scope.module.name, child.name)
