@@ -89,7 +89,7 @@ def adapter(name: str) -> Adapter:
 
 
 def measure(name: str, job: Job, *, deadline_s: float = 1800.0) -> LoadResult:
-    """Run a tool and judge what it says; Refusal when it does not end or writes nothing. Its exit code counts little."""
+    """Run a tool and judge what it says, whatever its exit code; Refusal when it does not end or writes nothing."""
     tool = adapter(name)
     log = job.output.with_suffix(".log")
     outcome = run(tool.command(job), deadline_s=deadline_s, log=log)
