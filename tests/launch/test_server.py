@@ -146,11 +146,11 @@ def test_the_lab_starts_settles_and_leaves_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_a_hundred_cycles_leave_no_process_socket_or_segment(
     lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
 ) -> None:
-    """Budget 8 minutes."""
+    """Budget 5 minutes on two quiet cores."""
     me = psutil.Process()
     before, files = segments(), me.num_fds()
     for _ in range(100):

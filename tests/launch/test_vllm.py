@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ungate.errors import Refusal
 from ungate.launch import Server, Stopped, Watch, detect, ports, serve, wait_ready
 from ungate.measure import activation, counters, ladder, load
 from ungate.measure.activation import Proof, Reading
@@ -176,15 +177,20 @@ def test_nothing_is_left(shm: Run, gloo: Run, say: Callable[[str], None]) -> Non
     assert not [process for process in psutil.Process().children(recursive=True) if "vllm" in process.name().lower()]
 
 
-def test_a_failed_start_names_the_first_cause(folder: Path, tmp_path: Path) -> None:
-    """The last line says only that the engine core failed; the reason stands far above it."""
-    from ungate.errors import Refusal
+def numa_nodes() -> int:
+    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
 
-    argv = command(folder, "--max-num-batched-tokens", "7")
+
+@pytest.mark.skipif(numa_nodes() > 1, reason="vLLM refuses two workers only where there is one NUMA node")
+def test_a_failed_start_names_the_first_cause(folder: Path, tmp_path: Path, say: Callable[[str], None]) -> None:
+    """The last line says only that the engine core failed; the reason stands far above it, in another process."""
+    argv = command(folder)
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "VLLM_CPU_OMP_THREADS_BIND"}
     with (
-        serve(argv, engine=detect(argv), environment=ENVIRONMENT, port=ports.free_port(), folder=tmp_path) as server,
+        serve(argv, engine=detect(argv), environment=environment, port=ports.free_port(), folder=tmp_path) as server,
         pytest.raises(Refusal) as told,
     ):
-        wait_ready(server, CELL, deadline_s=400)
+        wait_ready(server, CELL, deadline_s=600)
+    say(told.value.what)
     assert "exit code" in told.value.what and "See root cause above" not in told.value.what
-    assert "max_num_batched_tokens" in told.value.what
+    assert "Not enough allowed NUMA nodes" in told.value.what
