@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,10 @@ _DEADLINE_S = 900.0
 
 
 def _serve(make: Callable[[Any], Any], share: Any, pipe: Connection) -> None:
+    # ctrl-C reaches the whole terminal; the caller ends the scan and this process with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     shard = make(share)
     while True:
         try:
