@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ungate.model import Gate, Hop, Reached
+from ungate.model import KNOWN_ARCHS, Gate, Hop, Reached
 from ungate.trace.gates import Gates
 from ungate.trace.jit import Build
-from ungate.trace.native import Unit
+from ungate.trace.native import Native, Unit
 from ungate.trace.reach import Translation, Translations
 
 __all__ = ["Called", "below"]
@@ -38,34 +38,42 @@ def below(
     if not files:
         return tuple(lost), ()
     known = main in exports
-    runs = module.reached([main]) if known else frozenset()
-    every = module.reached(called.path)
-    perhaps = module.reached((*called.path, *called.perhaps))
     home = module.source_of(exports[main][2]) if known else ""
+    judge = _Judge(
+        module,
+        module.reached(called.path),
+        module.reached((*called.path, *called.perhaps), wide=True),
+        known,
+    )
+    runs = module.reached([main]) if known else frozenset()
     path: list[Hop] = []
     apart: list[Hop] = []
-    for source in files:
+    for source in sorted(files, key=lambda file: file != home):
         on = not known or source == home or any(unit in runs for unit in module.files[source].units)
-        hop = Hop("source", source, _export_line(module, source, main), _exported(module, source, main), True)
-        own = _judge(module, source, gates.of(source), every, perhaps, known)
-        hop = replace(hop, gates=own, note="" if on else _beside(module, source, called))
-        (path if on else apart).append(hop)
+        own = judge.gates(source, gates.of(source))
+        note = "" if on else _beside(module, source, called)
+        symbol, line = _exported(module, source, main), _export_line(module, source, main)
+        (path if on else apart).append(Hop("source", source, line, symbol, True, own, note))
         shared = module.units[home] if known else frozenset()
         for file in sorted(module.units[source] - {source} - (frozenset() if on else shared)):
-            header = _header(module, file, _judge(module, file, gates.of(file), every, perhaps, known), runs, on)
-            if header is not None and not any(header.file == other.file for other in (*path, *apart)):
+            if any(hop.file == file for hop in (*path, *apart)):
+                continue
+            header = _header(module, source, file, judge.gates(file, gates.of(file)), runs, on)
+            if header is not None:
                 (path if on else apart).append(header)
     path.sort(key=lambda hop: ("source", "include", "kernel").index(hop.kind))
     return (*path, *lost), tuple(apart)
 
 
-def _header(module: Translation, file: str, gates: tuple[Gate, ...], runs: frozenset[Unit], on: bool) -> Hop | None:
+def _header(
+    module: Translation, source: str, file: str, gates: tuple[Gate, ...], runs: frozenset[Unit], on: bool
+) -> Hop | None:
     """A header that holds kernels or gates; None for one that holds neither."""
     kernels = [unit for unit in module.files[file].units if unit.kernel]
     live = [unit for unit in kernels if unit in runs]
     if not gates and not (live if on else kernels):
         return None
-    by, line = module.included[file]
+    by, line = module.included(file, source)
     note = f"included by {by}:{line}"
     if on and not live:
         met = tuple(gate for gate in gates if gate.reached is not Reached.NO)
@@ -77,35 +85,57 @@ def _header(module: Translation, file: str, gates: tuple[Gate, ...], runs: froze
     return Hop(kind, file, first, ", ".join(names), True, gates, note)
 
 
-def _judge(
-    module: Translation,
-    file: str,
-    gates: tuple[Gate, ...],
-    every: frozenset[Unit],
-    perhaps: frozenset[Unit],
-    known: bool,
-) -> tuple[Gate, ...]:
-    """Each gate of a native file with what is known about it being reached."""
-    native = module.files[file]
-    judged = []
-    for gate in gates:
-        unit = native.around(gate.line)
-        if not known or not native.balanced:
-            reached = Reached.UNKNOWN
-        elif unit is None:
-            held = [other for other in native.units if gate.line <= other.first and other.last <= gate.end_line]
-            if any(other in every for other in held):
-                reached = Reached.YES
-            elif any(other in perhaps for other in native.units):
-                reached = Reached.UNKNOWN
-            else:
-                reached = Reached.NO
-        elif unit in every:
-            reached = Reached.YES
-        else:
-            reached = Reached.UNKNOWN if unit in perhaps else Reached.NO
-        judged.append(replace(gate, reached=reached, symbol=gate.symbol or (unit.name if unit else "")))
-    return tuple(judged)
+class _Judge:
+    """What is known about a gate of a native file being reached: ``runs`` surely run, ``may`` may run."""
+
+    def __init__(self, module: Translation, runs: frozenset[Unit], may: frozenset[Unit], known: bool) -> None:
+        self.module = module
+        self.runs = runs
+        self.may = may
+        self.known = known
+
+    def gates(self, file: str, gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
+        """The gates with ``reached`` set. Left out are those that only give older architectures a definition that
+        newer ones have anyway."""
+        native = self.module.files[file]
+        judged = []
+        for gate in gates:
+            unit = native.around(gate.line)
+            inside = [unit] if unit is not None else _guarded(native, gate)
+            if unit is None and inside and _for_older(gate):
+                continue
+            symbol = gate.symbol or (unit.name if unit is not None else "")
+            judged.append(replace(gate, reached=self._reached(native, inside), symbol=symbol))
+        met = {name for gate in judged if gate.reached is Reached.YES for name in gate.names}
+        return tuple(
+            replace(gate, reached=Reached.YES) if self._defines(native, gate, met) else gate for gate in judged
+        )
+
+    def _reached(self, native: Native, units: list[Unit]) -> Reached:
+        if not self.known or not native.balanced:
+            return Reached.UNKNOWN
+        if any(unit in self.runs for unit in units):
+            return Reached.YES
+        held = units or list(native.units)
+        return Reached.UNKNOWN if any(unit in self.may for unit in held) else Reached.NO
+
+    def _defines(self, native: Native, gate: Gate, met: set[str]) -> bool:
+        """Whether the gate decides about a macro that a reached gate asks for."""
+        return gate.reached is not Reached.YES and any(unit.name in met for unit in _guarded(native, gate))
+
+
+def _guarded(native: Native, gate: Gate) -> list[Unit]:
+    """What stands between a file-level condition and the end of its group."""
+    last = native.regions.get(gate.line, gate.end_line)
+    return [unit for unit in native.units if gate.line <= unit.first and unit.last <= last]
+
+
+def _for_older(gate: Gate) -> bool:
+    """Whether the archs that pass are all that are older than some architecture, from the oldest known one on."""
+    if not gate.passes.decided or not gate.passes.yes:
+        return False
+    newest = max(gate.passes.yes)
+    return all((arch in gate.passes.yes) == (arch <= newest) for arch in KNOWN_ARCHS) and newest < KNOWN_ARCHS[-1]
 
 
 def _exported(module: Translation, source: str, main: str) -> str:

@@ -52,6 +52,7 @@ class Native:
     includes: tuple[tuple[str, int], ...]
     exports: dict[str, tuple[str, int]]
     balanced: bool
+    regions: dict[int, int]  # the line of each #if, #ifdef, #ifndef and #elif to the line of its group's #endif
 
     def around(self, line: int) -> Unit | None:
         """The innermost unit that holds a line."""
@@ -77,9 +78,27 @@ def read_native(file: str, text: bytes) -> Native:
     )
     code = blank(text)
     macros = [_macro(file, code, match) for match in _DIRECTIVE.finditer(code) if match.group(1) == b"define"]
+    regions = _regions(code)
     code = _DIRECTIVE.sub(lambda match: re.sub(rb"[^\n]", b" ", match.group()), code)
     units, balanced = _units(file, code)
-    return Native(file, (*units, *(unit for unit in macros if unit)), includes, exports, balanced)
+    return Native(file, (*units, *(unit for unit in macros if unit)), includes, exports, balanced, regions)
+
+
+def _regions(code: bytes) -> dict[int, int]:
+    regions: dict[int, int] = {}
+    stack: list[list[int]] = []
+    line, at = 1, 0
+    for match in _DIRECTIVE.finditer(code):
+        line += code.count(b"\n", at, match.start())
+        at = match.start()
+        word = match.group(1)
+        if word in (b"if", b"ifdef", b"ifndef"):
+            stack.append([line])
+        elif word == b"elif" and stack:
+            stack[-1].append(line)
+        elif word == b"endif" and stack:
+            regions.update(dict.fromkeys(stack.pop(), line))
+    return regions
 
 
 def _words(code: bytes) -> frozenset[str]:

@@ -76,7 +76,7 @@ class Translation:
 
     def __init__(self, translations: Translations, sources: tuple[str, ...]) -> None:
         self.sources = sources
-        self.included: dict[str, tuple[str, int]] = {}
+        self._included: dict[str, dict[str, tuple[str, int]]] = {}
         self.files: dict[str, Native] = {}
         self.units: dict[str, frozenset[str]] = {}
         self._named: dict[str, dict[str, list[Unit]]] = {}
@@ -84,8 +84,8 @@ class Translation:
             closure = translations.closure([source])
             self.units[source] = frozenset(closure)
             named = self._named.setdefault(source, {})
-            for file, by in closure.items():
-                self.included.setdefault(file, by)
+            self._included[source] = closure
+            for file in closure:
                 self.files[file] = native = translations.native(file)
                 for unit in native.units:
                     named.setdefault(unit.name, []).append(unit)
@@ -108,12 +108,18 @@ class Translation:
             if unit.function and not unit.kernel
         }
 
+    def included(self, file: str, source: str) -> tuple[str, int]:
+        """(file, line) of the include that brings a file into a source's translation unit."""
+        return self._included.get(source, {}).get(file, ("", 0))
+
     def source_of(self, file: str) -> str:
         """The source whose translation unit a file belongs to (the first of several), itself for a source."""
         return next((source for source, files in self.units.items() if file in files), file)
 
-    def reached(self, exports: Iterable[str]) -> frozenset[Unit]:
-        """Every unit that may run when these exports are called."""
+    def reached(self, exports: Iterable[str], *, wide: bool = False) -> frozenset[Unit]:
+        """Every unit that runs when these exports are called, as far as calls stay in one translation unit or go to
+        another source. ``wide`` follows a word that the own translation unit does not define into every other one,
+        headers included: what is not in that set cannot run."""
         known = self.exports
         seen: set[Unit] = set()
         words: set[tuple[str, str]] = set()
@@ -123,14 +129,16 @@ class Translation:
             if (word, source) in words:
                 continue
             words.add((word, source))
-            units = [(unit, source) for unit in self._named.get(source, {}).get(word, ())]
-            if not units:
-                others = (other for other in self.sources if other != source)
-                units = [(unit, other) for other in others for unit in self._named[other].get(word, ())]
-            for unit, home in units:
-                if (unit.name, home) != (word, source):
-                    words.add((unit.name, home))
-                if unit not in seen:
-                    seen.add(unit)
+            for unit, home in self._defined(word, source, wide):
+                seen.add(unit)
+                words.add((unit.name, home))
                 pending.extend((inner, home) for inner in unit.words if (inner, home) not in words)
         return frozenset(seen)
+
+    def _defined(self, word: str, source: str, wide: bool) -> list[tuple[Unit, str]]:
+        own = self._named.get(source, {}).get(word)
+        if own:
+            return [(unit, source) for unit in own]
+        others = (other for other in self.sources if other != source)
+        found = [(unit, other) for other in others for unit in self._named[other].get(word, ())]
+        return found if wide else [(unit, other) for unit, other in found if unit.file in self.units]
