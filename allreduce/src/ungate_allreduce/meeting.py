@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .errors import CallMismatch, PeerTimeout
-from .layout import CELL_BYTES, MEETING_OFFSET
+from .layout import CELL_BYTES, MEETING_OFFSET, REPORT_OFFSET
 from .memory import Segment
 
 __all__ = ["Meeting"]
@@ -45,6 +45,11 @@ class Meeting:
         for rank in range(self.world):
             cell = self.segment.word(self._cell(rank, parity))
             while (value := cell.value) >> 32 != self.count:
+                if any(self.segment.word(REPORT_OFFSET + CELL_BYTES * other).value for other in range(self.world)):
+                    raise PeerTimeout(
+                        f"Another rank gave up while rank {self.rank} waited for {what}: the ranks make different calls, "
+                        "or one has died. Call rebuild() on all ranks, or make a new workspace."
+                    )
                 if time.monotonic() > deadline:
                     raise PeerTimeout(
                         f"Rank {rank} did not come to {what} within {timeout_s:g} s. It is dead, hung, or makes other "

@@ -43,6 +43,7 @@ class Choice:
     threads: int = 512
     split: int = 1
     vec: int = 1
+    lag: int = 0
     us: float | None = None
 
 
@@ -112,10 +113,14 @@ def realise(
         push=push,
     )
     if not hidden:
-        return replace(variant, vec=choice.vec)
-    if choice.split == 1:
-        return fitting(variant)
-    return fitting(replace(variant, split=min(choice.split, up(variant.row_words, 64))))
+        variant = replace(variant, vec=choice.vec)
+    elif choice.split == 1:
+        variant = fitting(variant)
+    else:
+        variant = fitting(replace(variant, split=min(choice.split, up(variant.row_words, 64))))
+    if choice.lag and choice.shots == 1 and (world - 1) * variant.lines_a_thread <= 16:
+        variant = replace(variant, lag=choice.lag)
+    return variant
 
 
 @dataclass(frozen=True)

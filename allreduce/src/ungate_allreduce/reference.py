@@ -171,18 +171,21 @@ def e2m1(value: F32) -> npt.NDArray[np.uint8]:
     """Codes of e2m1 with saturation to 6, ties to the even code."""
     m = np.abs(value)
     code = (m > 0.25).astype(np.uint8) + (m >= 0.75) + (m > 1.25) + (m >= 1.75) + (m > 2.5) + (m >= 3.5) + (m > 5.0)
-    code = np.where(np.isnan(value), 7, code).astype(np.uint8)
-    return code | ((np.ascontiguousarray(value, np.float32).view(np.uint32) >> 28) & 8).astype(np.uint8)
+    sign = ((np.ascontiguousarray(value, np.float32).view(np.uint32) >> 28) & 8).astype(np.uint8)
+    return np.where(np.isnan(value), np.uint8(7), code.astype(np.uint8) | sign)
 
 
 def nvfp4(y: F32, global_scale: float) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Two values a byte (first in the low nibble) and one e4m3 scale for each 16 elements, row by row."""
+    """Two values a byte (first in the low nibble) and one e4m3 scale for each 16 elements, row by row.
+
+    e2m1 has no NaN: a block that holds one has NaN as its scale.
+    """
     rows, hidden = y.shape
     blocks = y.reshape(rows, hidden // 16, 16)
     with np.errstate(all="ignore"):
-        most = np.fmax.reduce(np.abs(blocks), axis=2)
+        most = np.max(np.abs(blocks), axis=2)
         scales = e4m3(_F32(global_scale) * (most * _F32(0.16666667)))
-        value = e4m3_value(scales)
+        value = np.where(scales == 0x7F, _F32(0.0), e4m3_value(scales))
         inverse = np.where(value != 0, _F32(global_scale) / value, _F32(0.0)).astype(np.float32)
         codes = e2m1(blocks * inverse[:, :, None]).reshape(rows, hidden)
     return codes[:, 0::2] | (codes[:, 1::2] << 4), scales

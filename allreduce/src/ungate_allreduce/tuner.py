@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from . import __version__
@@ -60,23 +61,25 @@ class Measured:
 def choices(world: int, case: Case, lines: Iterable[Line] = (Line.LL8, Line.F16)) -> list[Choice]:
     """Launch shapes worth timing: from one block to about 128."""
     out: list[Choice] = []
-    for line in lines:
+    for line, shots, threads in product(lines, (1, 2) if world >= 4 else (1,), (128, 256, 512)):
         count = max(1, case.size // (4 * int(line)))
-        for shots in (1, 2) if world >= 4 else (1,):
-            for threads in (128, 256, 512):
-                if case.hidden:
-                    for split in (1, 2, 4, 8):
-                        a_row = count // case.rows
-                        if case.rows * split > 128 or (split > 1 and a_row < split * threads // 2):
-                            continue
-                        if a_row > split * threads * (16 // int(line)):
-                            continue
-                        out.append(Choice(line=int(line), shots=shots, threads=threads, split=split))
-                else:
-                    for vec in (1, 2, 4):
-                        if count > threads * vec * 128 or (vec > 1 and count < threads * vec):
-                            continue
-                        out.append(Choice(line=int(line), shots=shots, threads=threads, vec=vec))
+        base = Choice(line=int(line), shots=shots, threads=threads)
+        for parts in (1, 2, 4, 8):
+            if case.hidden:
+                a_row = count // case.rows
+                held = -(-a_row // (parts * threads))
+                if case.rows * parts > 128 or (parts > 1 and a_row < parts * threads // 2) or held * int(line) > 16:
+                    continue
+                chosen = replace(base, split=parts)
+            else:
+                held = parts
+                if count > threads * parts * 128 or (parts > 1 and count < threads * parts) or held * int(line) > 16:
+                    continue
+                chosen = replace(base, vec=parts)
+            out.append(chosen)
+            # Reads behind the push pay where the bytes do: several lines a thread of a message beyond 32 KiB.
+            if shots == 1 and held >= 4 and (world - 1) * held <= 16 and case.size >= 32 << 10:
+                out.append(replace(chosen, lag=1))
     return out
 
 

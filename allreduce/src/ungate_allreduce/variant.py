@@ -63,7 +63,8 @@ class Variant:
     """Compile-time choices of one kernel.
 
     ``hidden`` is the row length of the fused operation, 0 for plain allreduce. ``split`` is the number of
-    blocks a row is cut over (fused), ``vec`` the number of lines a thread holds (plain). ``targets`` is 1 when
+    blocks a row is cut over (fused), ``vec`` the number of lines a thread holds (plain). With ``lag`` a thread asks for
+    its peers' line v after it has sent its own line v + lag, so that large messages go both ways at once. ``targets`` is 1 when
     a rank writes one slot that all read, ``world`` when it pushes a copy to each peer. ``virtual`` ranks share a
     launch, and a ``frozen`` kernel makes the same call for ever; both are for checks and timing on one GPU.
     """
@@ -76,6 +77,7 @@ class Variant:
     threads: int = 512
     split: int = 1
     vec: int = 1
+    lag: int = 0
     gemma: bool = False
     quant: Quant = Quant.NONE
     norm_out: bool = True
@@ -96,6 +98,8 @@ class Variant:
             raise Unsupported("Plain allreduce has neither rows to split nor anything to quantise.")
         if self.quant is Quant.NVFP4 and (self.hidden % 16 or not self.aligned):
             raise Unsupported(f"NVFP4 needs aligned rows of whole 16-element blocks; hidden is {self.hidden}.")
+        if self.lag and (self.shots == 2 or (self.world - 1) * self.lines_a_thread > 16):
+            raise Unsupported("Reading behind the push needs one shot and all lines of a thread in registers at once.")
         if self.line is Line.F12 and self.hidden and self.part_words > 8192:
             raise Unsupported(
                 f"F12 stages a row part in shared memory, at most 8192 words; this has {self.part_words}."
@@ -170,7 +174,7 @@ class Variant:
         Threads and grid may differ, and with one shot the split too; with two shots the tile decides who reduces
         which line, so it is part of the identity.
         """
-        shared = replace(self, threads=32, split=1, vec=1, virtual=1, frozen=False, aligned=True)
+        shared = replace(self, threads=32, split=1, vec=1, lag=0, virtual=1, frozen=False, aligned=True)
         shared = replace(shared, quant=Quant.NONE, norm_out=True)
         text = f"{shared}|{self.quant}|{self.tile_lines if self.shots == 2 else 0}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
@@ -184,6 +188,7 @@ class Variant:
             "LINE_WORDS": int(self.line),
             "SHOTS": self.shots,
             "THREADS": self.threads,
+            "LAG": self.lag,
             "PATTERN": int(bool(self.hidden)),
             "GEMMA": int(self.gemma),
             "QUANT": int(self.quant),

@@ -111,17 +111,27 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
       inside[v] = worker && i < PART_WORDS && at[v] < ROW_WORDS;
 #pragma unroll
       for (int w = 0; w < EW; ++w) residual[v][w] = weight[v][w] = 0u;
-      if (inside[v]) {
-        if (p.residual) load_row<EW>(p.residual + row_bytes(t.row), at[v], HIDDEN, residual[v]);
-        if (EV * EW <= 16) load_row<EW>(p.weight, at[v], HIDDEN, weight[v]);
-      }
     }
+    auto load_others = [&]() {
+#pragma unroll
+      for (int v = 0; v < EV; ++v) {
+        if (inside[v] && p.residual) load_row<EW>(p.residual + row_bytes(t.row), at[v], HIDDEN, residual[v]);
+        if (inside[v] && EV * EW <= 16) load_row<EW>(p.weight, at[v], HIDDEN, weight[v]);
+      }
+    };
+#if WORLD == 1
+    load_others();
+#endif
 #endif
 
 #if WORLD > 1
+    // The residual and the weight are wanted only when the peers' lines are there, so their loads go behind those.
     auto meanwhile = [&]() {
+#if PATTERN
+      load_others();
+#endif
 #if LINE_WORDS == 4
-      if (first) rearm(p, calls, used);
+      if (first && REARM_EARLY(p)) rearm(p, calls, used);
 #endif
     };
     if (worker) {
@@ -133,14 +143,17 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
       }
 #endif
 #if SHOTS == 1
-      if (!failed) {
+      auto send = [&](int v) {
+        if (LAG && valid[v]) push(p, area, line[v], word[v], tag);
+      };
+      if (!LAG && !failed) {
 #pragma unroll
         for (int v = 0; v < VEC; ++v) {
           if (valid[v]) push(p, area, line[v], word[v], tag);
         }
       }
       released(first);
-      if (!failed) failed = !gather<VEC>(p, area, line, valid, word, word, tag, wait, meanwhile);
+      if (!failed) failed = !gather<VEC, LAG>(p, area, line, valid, word, word, tag, wait, send, meanwhile);
 #else
       u32 owner[VEC];
       if (!failed) {
@@ -168,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
             for (int w = 0; w < LINE_WORDS; ++w) part[v][w] = clean(part[v][w]);
           }
         }
-        failed = !gather<SEGMENT_VEC>(p, area, mine, held, part, part, tag, wait, meanwhile);
+        failed = !gather<SEGMENT_VEC, 0>(p, area, mine, held, part, part, tag, wait, [](int) {}, meanwhile);
 #pragma unroll
         for (int v = 0; v < SEGMENT_VEC; ++v) {
           if (held[v] && !failed) {
@@ -253,6 +266,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
     failed = join_any(failed, BLOCK);
 #if WORLD > 1
     if (first && tid == THREADS) advance(p, tag, calls, prior);
+#if LINE_WORDS == 4
+    if (first && worker && !failed && !REARM_EARLY(p)) rearm(p, calls, used);
+#endif
 #endif
 
 #if PATTERN

@@ -110,17 +110,18 @@ DEV u64 block_scale_at(u32 row, u32 block) {
 
 // Blocks of 16 elements share one e4m3 scale; lanes that hold one block are neighbours.
 DEV void store_nvfp4(const Params& p, const Tile& t, u32 at, const float (*y)[EPW], float global_scale, bool valid) {
-  float most = 0.0f;
+  // The bits of magnitudes are in the order of their values, NaN above all: e2m1 has no NaN, so the scale carries it.
+  u32 most = 0u;
 #pragma unroll
   for (int w = 0; w < EW; ++w) {
 #pragma unroll
-    for (int e = 0; e < EPW; ++e) most = fmaxf(most, absolute(y[w][e]));
+    for (int e = 0; e < EPW; ++e) most = max(most, __float_as_uint(absolute(y[w][e])));
   }
   constexpr int lanes = 16 / (EW * EPW);
 #pragma unroll
-  for (int step = 1; step < lanes; step *= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
-  u32 code = e4m3(__fmul_rn(global_scale, __fmul_rn(most, 0.16666667f)));
-  float value = e4m3_value(code);
+  for (int step = 1; step < lanes; step *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, step));
+  u32 code = e4m3(__fmul_rn(global_scale, __fmul_rn(__uint_as_float(most), 0.16666667f)));
+  float value = code == 0x7fu ? 0.0f : e4m3_value(code);
   float inverse = value != 0.0f ? __fdiv_rn(global_scale, value) : 0.0f;
   if (!valid) return;
   u32 element = at * EPW;

@@ -17,21 +17,25 @@ DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
 
 // sum[v] = the words of line[v] added in float32 in rank order, rounded once. All peers' loads of a batch are
 // issued before the first is looked at; a batch is as large as 64 registers hold. False: the wait was given up.
-// `meanwhile` runs once, when the first loads are on their way.
-template <int COUNT, typename Meanwhile>
+// `send(v)` pushes this rank's line v where that was not done before: with LAG the loads of line v are issued behind
+// the push of line v + LAG, so that reads and writes of a large message overlap on the link. `meanwhile` runs once,
+// when the first loads are on their way.
+template <int COUNT, int BEHIND, typename Send, typename Meanwhile>
 DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid, const u32 (*own)[LINE_WORDS],
-                u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait, Meanwhile meanwhile) {
+                u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait, Send send, Meanwhile meanwhile) {
   constexpr int fit = 16 / PEERS < 1 ? 1 : 16 / PEERS;
   constexpr int batch = COUNT < fit ? COUNT : fit;
 #pragma unroll
   for (int v0 = 0; v0 < COUNT; v0 += batch) {
     u32 raw[PEERS][batch][4];
 #pragma unroll
-    for (int q = 0; q < PEERS; ++q) {
-      u64 from = p.source[q + (q >= (int)p.rank)] + offset;
+    for (int step = 0; step < batch + BEHIND; ++step) {
+      if (step < batch && v0 + step < COUNT) send(v0 + step);
+      const int b = step - BEHIND;
+      if (b < 0 || v0 + b >= COUNT) continue;
 #pragma unroll
-      for (int b = 0; b < batch; ++b) {
-        if (v0 + b < COUNT && valid[v0 + b]) ld_line(from + 16ull * line[v0 + b], raw[q][b]);
+      for (int q = 0; q < PEERS; ++q) {
+        if (valid[v0 + b]) ld_line(p.source[q + (q >= (int)p.rank)] + offset + 16ull * line[v0 + b], raw[q][b]);
       }
     }
     if (v0 == 0) meanwhile();
@@ -124,11 +128,14 @@ DEV bool collect(const Params& p, u64 offset, const u32* line, const u32* owner,
 // Copies of the header line, one for so many blocks: reads of one host address by many blocks queue up, about
 // 0.6 us each (measured on an H200), so that a single header would cost more than the data.
 DEV u32 header_copies(const Params& p) {
-  const u32 copies = p.lines / 128u;
+  const u32 copies = p.lines / 64u;
   return copies < 1u ? 1u : (copies > HEADERS ? HEADERS : copies);
 }
 
 #if LINE_WORDS == 4
+// Up to here re-arming fits into the time of the first poll; more would hold up the reads of other warps.
+#define REARM_EARLY(p) ((p).lines <= 2048u)
+
 // Puts the sentinel back into the generation of two calls ago. This rank has finished the call before this one, so
 // every peer has entered that call and finished the one before it: nobody reads there. The fence of the next call
 // orders these stores ahead of the push of the call after it, and the generation is read again one call later.

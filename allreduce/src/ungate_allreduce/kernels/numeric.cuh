@@ -98,8 +98,8 @@ DEV u32 e2m1_pair(float low, float high) {
     float m = absolute(pair[i]);
     // Ties go to the even code: 0.25 -> 0, 0.75 -> 1, 1.25 -> 1, 1.75 -> 2, 2.5 -> 2, 3.5 -> 4, 5 -> 4.
     u32 code = (m > 0.25f) + (m >= 0.75f) + (m > 1.25f) + (m >= 1.75f) + (m > 2.5f) + (m >= 3.5f) + (m > 5.0f);
-    if (!(m == m)) code = 7;
-    out |= (code | ((__float_as_uint(pair[i]) >> 28) & 8u)) << (4 * i);
+    const u32 sign = (__float_as_uint(pair[i]) >> 28) & 8u;
+    out |= (m == m ? code | sign : 7u) << (4 * i);
   }
   return out;
 #endif
