@@ -89,6 +89,22 @@ def test_every_field_is_named_with_its_unit() -> None:
     assert {"utilisation", "memory_clock", "throttle_reasons", "temperature", "memory"} <= set(found)
 
 
+def test_every_field_asks_nvml_for_what_nvml_has() -> None:
+    """A misspelt name would read as None for ever, like a reading that a GPU does not have."""
+    import pynvml
+
+    class Answer(int):
+        gpu = memory = used = 7
+
+    class Nvml:
+        def __getattr__(self, name: str) -> object:
+            found = getattr(pynvml, name)
+            return (lambda *arguments: Answer(7)) if callable(found) else found
+
+    for field in fields():
+        assert float(field.read(Nvml(), None)) > 0, field.name
+
+
 def test_a_field_that_a_gpu_does_not_have_reads_as_none() -> None:
     from ungate.measure.telemetry import _guarded
 
