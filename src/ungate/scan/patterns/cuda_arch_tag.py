@@ -31,6 +31,8 @@ _FAMILY = {100: (100, 103), 120: (120, 121)}
 @pattern("cuda-arch-tag", kind="other", language="cuda", rank=60)
 def find(file: CudaFile) -> Iterator[Draft]:
     """Every tag in code, once a line."""
+    if not file.host:
+        return
     seen: set[int] = set()
     for tag in _TAG.finditer(file.text):
         number = int(tag.group(1))

@@ -34,6 +34,8 @@ _IN_CODE = re.compile(r"\"[^\"\n]*(?:-arch[= ]|gpu-architecture[= ]|arch=)(?:com
 @pattern("cuda-gencode", kind="gencode-flag", language="cuda", rank=40)
 def find(file: CudaFile) -> Iterator[Draft]:
     """Every CMake statement and every string of flags that names architectures."""
+    if not file.host:
+        return
     if file.file.endswith((".cmake", "CMakeLists.txt", ".cmake.in")):
         for statement in _STATEMENT.finditer(file.text):
             inside = re.sub(r"#[^\n]*", "", statement.group(2))

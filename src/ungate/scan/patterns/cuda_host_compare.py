@@ -36,6 +36,8 @@ _REFUSES = re.compile(
 @pattern("cuda-host-compare", kind="host-cpp-compare", language="cuda", rank=20)
 def find(file: CudaFile) -> Iterator[Draft]:
     """Every boolean host expression that compares a capability."""
+    if not file.host:
+        return
     for found in comparisons(file.text, file.skip):
         refuses = _REFUSES.match(file.text, found.end, found.end + 600)
         yield Draft(

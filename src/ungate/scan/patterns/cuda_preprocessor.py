@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from ungate.model import Form, Sense
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
+from ungate.source.condition import Unknown
+from ungate.source.cuda.conditions import Judged
 from ungate.source.cuda.directives import Branch
 from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse
 from ungate.source.cuda.file import CudaFile
@@ -33,6 +35,7 @@ _STOPS = re.compile(
     r"|_NO_DEVICE_CODE|not\s+supported|unsupported",
     re.IGNORECASE,
 )
+_ARCH = re.compile(r"^__CUDA_ARCH|_ARCH$")
 _LAST_OLD = 90
 """A bound up to here cuts off old hardware: the fallback stands in the branch. A higher one may hold back new one."""
 
@@ -60,13 +63,20 @@ def find(file: CudaFile) -> Iterator[Draft]:
             end_line=directive.end_line,
             condition=judged.tree,
             text=text,
-            role="test" if any(name.startswith("__CUDA_ARCH") for name in judged.names) else "use",
+            role="test" if any(_ARCH.search(name) for name in judged.names) else "use",
             form=form,
             span=span,
             sense=sense_of(file, branch, text),
             symbol=file.symbol(directive.start),
             names=judged.names,
+            note=_note(judged),
         )
+
+
+def _note(judged: Judged) -> str:
+    if isinstance(judged.tree, Unknown) and judged.names:
+        return f"{judged.names[0]} is set by the build: which architectures set it is not in this file"
+    return ""
 
 
 def sense_of(file: CudaFile, branch: Branch, text: str) -> Sense:

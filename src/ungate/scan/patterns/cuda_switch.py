@@ -32,6 +32,8 @@ _LONGEST = 20_000
 @pattern("cuda-switch", kind="host-cpp-compare", language="cuda", rank=30)
 def find(file: CudaFile) -> Iterator[Draft]:
     """Every case that names a capability."""
+    if not file.host:
+        return
     for switch in _SWITCH.finditer(file.text):
         subject = switch.group(1)
         if not speaks_of_arch(subject) or file.skip(switch.start()):

@@ -72,6 +72,22 @@ def _logical(decisive: bool, left: Value, right: Value) -> Value:
     return None if None in told else int(not decisive)
 
 
+_LEAST_MACRO = 300
+
+
+def _one_scale(left: Expression, first: Value, right: Expression, second: Value) -> tuple[Value, Value]:
+    """A build's own macro may hold 90 where ``__CUDA_ARCH__`` is 900: the literal beside it tells which."""
+    for name, literal in ((left, right), (right, left)):
+        if isinstance(name, Name) and isinstance(literal, Number) and 10 <= literal.value < _LEAST_MACRO:
+            if name.name.startswith("__CUDA_ARCH") or not name.name.endswith(("_ARCH", "_ARCH_VALUE")):
+                continue
+            if name is left and isinstance(first, int):
+                return first // 10, second
+            if name is right and isinstance(second, int):
+                return first, second // 10
+    return first, second
+
+
 def evaluate(expression: Expression, arch: int, meanings: Meanings) -> Value:
     """The value for one arch (compute capability; 0 is the host pass)."""
     match expression:
@@ -93,6 +109,7 @@ def evaluate(expression: Expression, arch: int, meanings: Meanings) -> Value:
             return _logical(word == "||", evaluate(left, arch, meanings), evaluate(right, arch, meanings))
         case Binary(operator=sign, left=left, right=right):
             first, second = evaluate(left, arch, meanings), evaluate(right, arch, meanings)
+            first, second = _one_scale(left, first, right, second)
             if isinstance(first, Free) and isinstance(second, Free | int):
                 return FREE
             if isinstance(second, Free) and isinstance(first, int):

@@ -6,6 +6,7 @@ for 90. The host pass, where ``__CUDA_ARCH__`` is not defined, is answered apart
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from ungate.model import KNOWN_ARCHS
@@ -13,9 +14,33 @@ from ungate.source.condition import All, Always, Condition, Either, Known, Not, 
 from ungate.source.condition import Free as FreeTerm
 from ungate.source.cuda.arithmetic import Free, evaluate
 from ungate.source.cuda.expression import Binary, Defined, Expression, Name, Number, Unary, identifiers, parse
-from ungate.source.cuda.macros import ARCH, Macros, speaking
+from ungate.source.cuda.macros import ARCH, Macros, speaking, stands_for_arch
 
-__all__ = ["Conditions", "Judged"]
+__all__ = ["SWITCH", "Conditions", "Judged", "names_an_arch"]
+
+SWITCH = r"SM_?(?:75|8[0-9]|90|1[0-2][0-9])[AF]?|AMPERE|HOPPER|BLACKWELL"
+_SWITCH = re.compile(
+    rf"(?:ENABLE|COMPILE|USE|BUILD|ARCH|GENERATED|HAS|ONLY|EXCLUDE|WITH)\w*_(?:{SWITCH})(?:_|$)|_SM_?\d+[AF]?$"
+)
+
+
+def names_an_arch(name: str) -> bool:
+    """Whether a macro is by its name a build's switch for one architecture, as ``FLASHINFER_MAMBA_ENABLE_SM90``."""
+    return _SWITCH.search(name) is not None and not name.endswith("_SUPPORTED")  # that one asks for a toolkit
+
+
+def _all_switches(expression: Expression) -> bool:
+    """Whether nothing but the presence or truth of macros is asked."""
+    match expression:
+        case Defined() | Name():
+            return True
+        case Unary(operator="!", of=inner):
+            return _all_switches(inner)
+        case Binary(operator="&&" | "||", left=left, right=right):
+            return _all_switches(left) and _all_switches(right)
+        case _:
+            return False
+
 
 _PROFILE = (50, 60, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 103, 107, 110, 120, 121, 200)
 """Architectures past and to come beside the known ones, to see on which side a bound lies."""
@@ -54,6 +79,9 @@ class Conditions:
         expression = parse(text)
         told = speaking(expression)
         if not any(self.macros.concerns(name) for name in told):
+            switches = tuple(sorted(name for name in told if names_an_arch(name) and not self.macros.known(name)))
+            if switches and _all_switches(expression):
+                return Judged(Unknown(text), None, switches)
             return Judged(FreeTerm(text), self._host(expression), ())
         names = tuple(sorted(name for name in identifiers(expression) if self.macros.concerns(name)))
         tree = _folded(self._tree(expression, text), text)
@@ -81,7 +109,7 @@ class Conditions:
                 return Not(self._tree(inner, text))
             case Number(value=value):
                 return Always(bool(value))
-            case Defined(name=name) | Name(name=name) if name == ARCH:
+            case Defined(name=name) | Name(name=name) if name == ARCH or stands_for_arch(name):
                 return Always(True)
             case _:
                 return self._leaf(expression, text)

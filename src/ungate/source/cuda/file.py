@@ -16,11 +16,15 @@ __all__ = ["CudaFile"]
 
 @dataclass(frozen=True)
 class CudaFile:
-    """``text`` is the content decoded from Latin-1: an offset in it is a byte offset in the file."""
+    """``text`` is the content decoded from Latin-1: an offset in it is a byte offset in the file.
+
+    ``host`` says whether a word occurs by which host code or build flags speak of an architecture.
+    """
 
     file: str
     text: str
     conditions: Conditions
+    host: bool = True
 
     @functools.cached_property
     def reading(self) -> Reading:

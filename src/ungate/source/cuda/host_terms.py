@@ -69,6 +69,8 @@ def _scale(name: str, number: int) -> Callable[[int], int] | None:
         if number < 10 and words - {"minor"} <= _BESIDE_MAJOR and words != {"version", "minor"}:
             return lambda arch: arch % 10
         return None
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*_ARCH", last) and number >= 500 and number % 10 == 0:
+        return lambda arch: arch * 10
     if not words & _ABOUT or not words <= _BESIDE | _ABOUT:
         return None
     if words == {"cc"} and not member and number < 50:

@@ -6,8 +6,8 @@ __all__ = ["mentions"]
 
 _SPELLED = (
     "sm =|sm >|sm <|sm !|SM =|SM >|SM <|SM !|sm_ |sm_version|SMVersion|smVersion|getSM()|arch =|arch >|arch <|arch !"
-    "|(arch|arch_|ajor >|ajor =|ajor <|ajor !|ajor *|ajor_ |.major|apability|arch::Sm|is_major_v|arch=compute|sm_arch|gpu-architecture"
-    "|CUDA_ARCH|(sm)|_sm)|.first >|.first =|kSM_|compute_"
+    "|(arch|arch_|ajor >|ajor =|ajor <|ajor !|ajor *|ajor_ |.major|apability|arch::Sm|is_major_v|arch=compute"
+    "|sm_arch|gpu-architecture|CUDA_ARCH|(sm)|_sm)|.first >|.first =|kSM_|compute_"
 )
 _WORDS = tuple(_SPELLED.split("|"))
 _BYTES = tuple(word.encode() for word in _WORDS)

@@ -26,6 +26,7 @@ from ungate.source.cuda.expression import (
 )
 
 __all__ = [
+    "ABSENT",
     "ARCH",
     "TOOLKIT",
     "Clause",
@@ -38,6 +39,7 @@ __all__ = [
     "gather",
     "settle",
     "speaking",
+    "stands_for_arch",
 ]
 
 ARCH = "__CUDA_ARCH__"
@@ -56,6 +58,15 @@ TOOLKIT: Mapping[str, int] = {
 }
 """What a toolkit that is new enough says of itself: version tests are taken to hold."""
 
+ABSENT = frozenset(
+    {"USE_ROCM", "USE_MUSA", "__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_DEVICE_COMPILE__", "__MUSA_ARCH__"}
+)
+"""What only a compiler for other vendors' GPUs defines."""
+
+_CAPABILITY = re.compile(r"(?!__CUDA_ARCH)[A-Z][A-Z0-9_]*_ARCH(?:_VALUE)?")
+"""A build's own name for the architecture it compiles for, as in ``-DSGL_CUDA_ARCH=900``."""
+
+_HAS_FEATURE = "__CUDA_ARCH_HAS_FEATURE__"
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_YET = re.compile(r"!\s*defined\s*\(?\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)?")
 _LONGEST_VALUE = 400
@@ -134,7 +145,7 @@ def gather(reading: Reading) -> tuple[Definition, ...]:
             else clause
             for index, clause in cache[define.branch]
         )
-        if needed or ARCH[:11] in define.value:
+        if needed or "_ARCH" in define.value:
             found.append(Definition(define.name, define.parameters, define.value, needed, define.undefines))
     return tuple(found)
 
@@ -154,7 +165,12 @@ def at_its_time(text: str, names: frozenset[str]) -> str:
     """A condition as it read when it was tested: a name that its own lines go on to define was not defined yet."""
     if "defined" not in text or not names:
         return text
-    return _NOT_YET.sub(lambda match: "1" if match.group(1) in names else match.group(), text)
+
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "1" if name in names and not targets.of_compiler(name) else match.group()
+
+    return _NOT_YET.sub(replace, text)
 
 
 def _plain(value: str) -> bool:
@@ -168,7 +184,7 @@ def speaking(expression: Expression) -> frozenset[str]:
     """
     match expression:
         case Defined(name=name) | Name(name=name):
-            return frozenset() if name == ARCH else frozenset({name})
+            return frozenset() if name == ARCH or stands_for_arch(name) else frozenset({name})
         case Unary(operator="!", of=inner):
             return speaking(inner)
         case Binary(operator="&&" | "||", left=left, right=right):
@@ -179,8 +195,8 @@ def speaking(expression: Expression) -> frozenset[str]:
             return frozenset()
 
 
-def settle(facts: Iterable[Iterable[Definition]]) -> dict[str, tuple[Definition, ...]]:
-    """The definitions of every name that depends on the architecture, over all files."""
+def settle(facts: Iterable[Iterable[Definition]]) -> tuple[dict[str, tuple[Definition, ...]], frozenset[str]]:
+    """Over all files: the definitions of every name that depends on the architecture, and the other names defined."""
     known: dict[str, dict[Definition, None]] = {}
     for definitions in facts:
         for definition in definitions:
@@ -196,13 +212,19 @@ def settle(facts: Iterable[Iterable[Definition]]) -> dict[str, tuple[Definition,
         for other in read - {name}:
             speaks_of.setdefault(other, set()).add(name)
     arch: set[str] = set()
-    waiting = list(targets.names())
+    waiting = [name for name in speaks_of if targets.of_compiler(name) or stands_for_arch(name)]
     while waiting:
         for name in speaks_of.get(waiting.pop(), ()):
             if name not in arch:
                 arch.add(name)
                 waiting.append(name)
-    return {name: tuple(known[name]) for name in sorted(arch - set(targets.names()) - set(TOOLKIT))}
+    own = {name for name in arch if not stands_for_arch(name) and not targets.of_compiler(name)} - set(TOOLKIT)
+    return {name: tuple(known[name]) for name in sorted(own)}, frozenset(known) - own
+
+
+def stands_for_arch(name: str) -> bool:
+    """Whether a macro by its name holds the architecture that is compiled for, given on the command line."""
+    return _CAPABILITY.fullmatch(name) is not None
 
 
 @dataclass(slots=True)
@@ -213,30 +235,41 @@ class _State:
 
 @dataclass(slots=True)
 class Macros:
-    """What each name is for one arch. ``definitions`` come from :func:`settle`; arch 0 is the host pass."""
+    """What each name is for one arch (0: the host pass). ``definitions`` and ``others`` come from :func:`settle`."""
 
     definitions: Mapping[str, tuple[Definition, ...]] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
     _states: dict[tuple[str, int], _State] = field(default_factory=dict, repr=False)
     _running: dict[tuple[str, int], _State] = field(default_factory=dict, repr=False)
 
     def concerns(self, name: str) -> bool:
         """Whether the name can tell one architecture from another."""
-        return name in targets.names() or name in self.definitions
+        return targets.of_compiler(name) or name in self.definitions or stands_for_arch(name)
+
+    def known(self, name: str) -> bool:
+        """Whether the source says when the name is defined."""
+        return name in self.others or name in TOOLKIT or name in ABSENT
 
     def defined(self, name: str, arch: int) -> bool | Free | None:
         """Whether ``defined(name)`` holds; None where it cannot be decided."""
-        if name in targets.names():
+        if targets.of_compiler(name):
             return arch != 0 and name in targets.macros(targets.most_specific(arch))
-        if name in TOOLKIT:
+        if name in TOOLKIT or stands_for_arch(name):
             return True
+        if name in ABSENT:
+            return False
         return self._state(name, arch).defined if name in self.definitions else FREE
 
     def value(self, name: str, arch: int) -> Value:
         """The number a name stands for in a condition; an undefined arch macro is 0, as for the preprocessor."""
-        if name in targets.names():
+        if targets.of_compiler(name):
             return targets.macros(targets.most_specific(arch)).get(name, 0) if arch else 0
         if name in TOOLKIT:
             return TOOLKIT[name]
+        if name in ABSENT:
+            return 0
+        if stands_for_arch(name):
+            return arch * 10 if arch else None
         if name not in self.definitions:
             return FREE
         state = self._state(name, arch)
@@ -248,6 +281,8 @@ class Macros:
 
     def call(self, call: Call, arch: int) -> Value:
         """A function-like macro with its arguments put in."""
+        if call.name == _HAS_FEATURE and len(call.arguments) == 1 and isinstance(call.arguments[0], Name):
+            return int(self.defined(f"__CUDA_ARCH_FEAT_{call.arguments[0].name}", arch) is True)
         if call.name not in self.definitions:
             return FREE
         state = self._state(call.name, arch)
@@ -268,31 +303,40 @@ class Macros:
         if key in self._running:  # the name tests itself: what has been defined so far
             return self._running[key]
         state = self._running[key] = _State()
+        optional: Definition | None = None
         for definition in self.definitions[name]:
             holds = self._holds(definition, arch)
-            if holds is False:
-                continue
-            if definition.undefines:
-                state.defined = False if holds is True else None
-            elif holds is True or state.defined is not True:
-                state.defined = holds
-                state.definition = definition
+            if isinstance(holds, Free):
+                optional = optional or definition
+            elif holds is not False:
+                if definition.undefines:
+                    state.defined = False if holds is True else None
+                elif holds is True or state.defined is not True:
+                    state.defined, state.definition = holds, definition
+        if optional is not None and not any(self._speaks(each) for each in self.definitions[name]):
+            state.defined, state.definition = True, optional
         del self._running[key]
         if not any(other != key for other in self._running):
             self._states[key] = state
         return state
 
-    def _holds(self, definition: Definition, arch: int) -> bool | None:
-        """Whether the clauses hold; what is not about the architecture is taken to hold."""
-        unknown = False
+    def _speaks(self, definition: Definition) -> bool:
+        return any(self.concerns(name) for clause in definition.clauses for name in speaking(parse(clause.text)))
+
+    def _holds(self, definition: Definition, arch: int) -> bool | Free | None:
+        """Whether the clauses hold; FREE where there are some and none is about the architecture."""
+        unknown, decided = False, not definition.clauses
         for clause in definition.clauses:
             value = self.number(parse(clause.text), arch)
             if isinstance(value, Free):
                 continue
+            decided = True
             if value is None:
                 unknown = True
             elif bool(value) is not clause.wanted:
                 return False
+        if not decided:
+            return FREE
         return None if unknown else True
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ungate.source.cuda import targets
-from ungate.source.cuda.conditions import Conditions
+from ungate.source.cuda.conditions import SWITCH, Conditions, names_an_arch
 from ungate.source.cuda.directives import read
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.hostwords import mentions
@@ -24,6 +24,7 @@ SUFFIXES = frozenset(_ENDINGS.split())
 
 _DIRECTIVES = re.compile(rb"#[ \t]*(if|el|en|define)([a-z]*)([ \t(!][^\n]*|(?=\r?\n))")
 _HINT = re.compile(rb"ARCH|SM_?[0-9]|ENABLE|ACTIV|SUPPORT|HAS_|USE_|FEAT|AVAIL")
+_BY_NAME = re.compile(rf"_ARCH\b|{SWITCH}".encode())
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]+")
 
 
@@ -32,19 +33,21 @@ class _Index:
     """The macros over all files; conditions are judged once a process."""
 
     definitions: dict[str, tuple[Definition, ...]]
+    others: frozenset[str]
     _conditions: Conditions | None = field(default=None, repr=False)
     _names: frozenset[bytes] | None = field(default=None, repr=False)
 
-    def __getstate__(self) -> dict[str, tuple[Definition, ...]]:
-        return self.definitions
+    def __getstate__(self) -> tuple[dict[str, tuple[Definition, ...]], frozenset[str]]:
+        return self.definitions, self.others
 
-    def __setstate__(self, state: dict[str, tuple[Definition, ...]]) -> None:
-        self.definitions, self._conditions, self._names = state, None, None
+    def __setstate__(self, state: tuple[dict[str, tuple[Definition, ...]], frozenset[str]]) -> None:
+        self.definitions, self.others = state
+        self._conditions, self._names = None, None
 
     @property
     def conditions(self) -> Conditions:
         if self._conditions is None:
-            self._conditions = Conditions(Macros(self.definitions))
+            self._conditions = Conditions(Macros(self.definitions, self.others))
         return self._conditions
 
     @property
@@ -65,7 +68,7 @@ def _defines_under_hint(data: bytes) -> bool:
             hinted[-1] = hinted[-1] or bool(_HINT.search(argument))
         elif word == b"en" and hinted:
             hinted.pop()
-        elif word == b"define" and (b"__CUDA_ARCH" in argument or b"CUDA_ARCH_" in argument or any(hinted)):
+        elif word == b"define" and (b"_ARCH" in argument or any(hinted)):
             return True
     return False
 
@@ -88,20 +91,23 @@ class CudaReader:
 
     def settle(self, facts: Iterable[tuple[str, Any]]) -> _Index:
         """The macros that depend on the architecture, over all files."""
-        return _Index(settle(found for _, found in facts if found))
+        definitions, others = settle(found for _, found in facts if found)
+        return _Index(definitions, frozenset(name for name in others if names_an_arch(name)))
 
     def read(self, file: str, data: bytes, index: _Index) -> CudaFile | None:
         """The file for the patterns, or None where no condition reads an arch macro and no host word occurs."""
-        if not _tests(data, index.names) and not mentions(data):
+        host = mentions(data)
+        if not host and not _tests(data, index.names):
             return None
-        return CudaFile(file, data.decode("latin-1"), index.conditions)
+        return CudaFile(file, data.decode("latin-1"), index.conditions, host)
 
 
 def _tests(data: bytes, names: frozenset[bytes]) -> bool:
     if b"__CUDA_ARCH" in data:
         return True
     return any(
-        word in (b"if", b"el") and not names.isdisjoint(_WORD.findall(argument))
+        word in (b"if", b"el")
+        and (_BY_NAME.search(argument) is not None or not names.isdisjoint(_WORD.findall(argument)))
         for word, _, argument in _DIRECTIVES.findall(data)
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ungate.model import KNOWN_ARCHS, Target
 
-__all__ = ["TABLE", "ask", "macros", "most_specific", "names", "targets"]
+__all__ = ["TABLE", "ask", "macros", "most_specific", "names", "of_compiler", "targets"]
 
 TABLE = Path(__file__).with_name("target_macros.json")
 _MACRO = re.compile(r"-D\s*\"?(__CUDA_ARCH[A-Za-z0-9_]*)(?:=([0-9]+))?")
@@ -78,6 +78,11 @@ def most_specific(arch: int) -> Target:
 def names() -> frozenset[str]:
     """Every macro that some target defines."""
     return frozenset(name for row in _table().values() for name in row)
+
+
+def of_compiler(name: str) -> bool:
+    """Whether a macro is the compiler's to define for some target, known to this table or not (``FEAT_SM101_ALL``)."""
+    return name.startswith("__CUDA_ARCH") and name != _LIST
 
 
 def _main(nvcc: str) -> None:
