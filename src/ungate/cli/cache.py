@@ -1,0 +1,157 @@
+"""``ungate cache``: what each JIT cache holds, what is stale and why, and removing exactly that."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ungate.cli.options import environment_options, json_option
+from ungate.cli.output import document, paper, progress
+from ungate.errors import Exit
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ungate.build.freshness import Entry
+
+__all__ = ["cache"]
+
+_STYLE = {"fresh": "green", "stale": "bold red", "unknown": "yellow", "busy": "cyan"}
+
+
+@click.group()
+def cache() -> None:
+    """What each JIT cache holds, what is stale and why; removes exactly that.
+
+    The caches are looked for where the environment variables of this shell say (FLASHINFER_WORKSPACE_BASE,
+    TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR …), else in their usual places.
+    """
+
+
+@cache.command("ls")
+@click.argument("owners", nargs=-1, metavar="[PACKAGE]...")
+@click.option("--cache", "names", multiple=True, metavar="NAME", help="Only this cache (flashinfer, triton …).")
+@click.option("--stale", "only_stale", is_flag=True, help="Only what is stale.")
+@environment_options
+@json_option
+def ls(
+    owners: tuple[str, ...],
+    names: tuple[str, ...],
+    only_stale: bool,
+    site: Path | None,
+    python: Path | None,
+    as_json: bool,
+) -> int:
+    """List the entries of every cache, or of those that belong to PACKAGE, with state and reason.
+
+    Fresh or stale is decided by content, never by date: ungate keeps the hashes of an entry and of all it was made from
+    when it first sees it, and compares from then on.
+    """
+    from ungate.build import freshness
+    from ungate.host.environment import resolve
+    from ungate.host.packages import canonical
+
+    with progress(quiet=as_json) as report:
+        found = freshness.survey(resolve(site, python), os.environ, names, report=report)
+    wanted = {canonical(owner) for owner in owners}
+    shown = [entry for entry in found if not wanted or canonical(entry.owner) in wanted]
+    shown = [entry for entry in shown if not only_stale or entry.state == "stale"]
+    if as_json:
+        document({"entries": shown})
+    else:
+        for part in _listed(shown):
+            paper().print(part)
+    return Exit.DONE
+
+
+@cache.command("purge")
+@click.argument("owners", nargs=-1, required=True, metavar="PACKAGE...")
+@click.option("--cache", "names", multiple=True, metavar="NAME", help="Only this cache (flashinfer, triton …).")
+@click.option("--yes", is_flag=True, help="Really remove; without it only what would be removed is shown.")
+@environment_options
+@json_option
+def purge(
+    owners: tuple[str, ...],
+    names: tuple[str, ...],
+    yes: bool,
+    site: Path | None,
+    python: Path | None,
+    as_json: bool,
+) -> int:
+    """Remove exactly the stale entries that belong to PACKAGE. Shows only what it would do, until --yes is given.
+
+    Refuses while a process uses an entry, and never follows a link out of a cache.
+    """
+    from ungate.build import freshness, purge
+    from ungate.host.environment import resolve
+
+    with progress(quiet=as_json) as report:
+        found = freshness.survey(resolve(site, python), os.environ, names, report=report)
+    doomed = purge.chosen(found, owners)
+    freed = purge.remove(doomed) if yes else 0
+    if as_json:
+        document({"removed": yes, "freed": freed, "entries": doomed})
+        return Exit.DONE
+    out = paper()
+    if not doomed:
+        out.print(f"Nothing of {', '.join(owners)} is stale.", markup=False)
+        return Exit.DONE
+    for part in _listed(doomed):
+        out.print(part)
+    if yes:
+        out.print(f"Removed {len(doomed)} entries, {_size(freed)}.", markup=False)
+    else:
+        total = _size(sum(entry.size for entry in doomed))
+        out.print(f"Would remove these {len(doomed)} entries, {total}. Nothing was changed.", markup=False)
+        out.print(f"To remove them: ungate cache purge {' '.join(owners)} --yes", markup=False, style="dim")
+    return Exit.DONE
+
+
+def _size(number: int) -> str:
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= length:
+            return f"{number / length:.1f} {unit}"
+    return f"{number} B"
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _listed(entries: Sequence[Entry]) -> Iterator[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not entries:
+        yield Text("No cache holds anything here.")
+        return
+    for root in dict.fromkeys(entry.root for entry in entries):
+        theirs = [entry for entry in entries if entry.root == root]
+        yield Text.assemble((theirs[0].cache, "bold"), (f"  {root}", "dim"))
+        shared = theirs[0].note if len({entry.note for entry in theirs}) == 1 else ""
+        if shared:
+            yield Text(f"  {shared}", style="dim")
+        table = Table(box=None, padding=(0, 1, 0, 1), header_style="dim")
+        for title in ("entry", "owner", "arch", "size", "age", "state"):
+            table.add_column(title, justify="right" if title in {"size", "age"} else "left", overflow="fold")
+        table.add_column("why", overflow="fold")
+        for entry in theirs:
+            why = "; ".join(filter(None, (entry.reason, "" if shared else entry.note)))
+            table.add_row(
+                entry.name,
+                f"{entry.owner} {entry.version}".strip(),
+                entry.arch or "-",
+                _size(entry.size),
+                _age(time.time() - entry.changed),
+                Text(entry.state.value, style=_STYLE[entry.state.value]),
+                why,
+            )
+        yield table
