@@ -6,6 +6,7 @@ from ungate.launch.cause import find
 from ungate.launch.engines import engine
 
 VLLM = """\
+(APIServer pid=10) WARNING 11-29 12:00:00 [system_utils.py:255] failed to raise the limit of open files
 (APIServer pid=10) INFO 11-29 12:00:01 [api_server.py:100] version 0.32.0
 (Worker_TP0 pid=31) WARNING 11-29 12:00:20 [threads.py:10] Failed to read the NUMA layout, one node is assumed
 (Worker_TP0 pid=31) ERROR 11-29 12:01:00 [executor.py:700] WorkerProc failed to start.
@@ -28,7 +29,7 @@ def test_the_last_line_is_not_the_cause() -> None:
     cause = find(VLLM, engine("vllm"))
     assert cause is not None
     assert cause.text == "AssertionError: Not enough NUMA nodes for 2 workers"
-    assert cause.kind == "exception" and cause.line == 7
+    assert cause.kind == "exception" and cause.line == 8
     assert cause.process == "(Worker_TP0 pid=31)"
 
 

@@ -39,7 +39,7 @@ class Cause:
     """``line`` is the 1-based line of the log, ``text`` its words without prefix, ``process`` the prefix.
 
     ``kind`` is exception, fatal, error, echo or last, from the surest to the least sure; ``before`` are up to
-    three earlier lines that already spoke of a failure: a cause is sometimes logged only once, as a warning.
+    three earlier lines of the same process that spoke of a failure: a cause is sometimes logged once, as a warning.
     """
 
     line: int
@@ -115,7 +115,8 @@ def find(log: str, engine: Engine) -> Cause | None:
     if not causes:
         return None
     first, kind = min(causes, key=lambda item: item[0].number)
-    spoken = [line for line in lines if line.number < first.number and _BEFORE.search(line.text)]
+    earlier = [line for line in lines if line.number < first.number and line.process == first.process]
+    spoken = [line for line in earlier if _BEFORE.search(line.text)]
     inside = {line.text.strip() for line in lines if line.text.startswith((" ", "\t"))}
     before = [line.text.strip() for line in spoken if line.text.strip() not in inside and not echo(line)]
     return Cause(first.number, first.text.strip(), first.process, kind, tuple(before[-_CONTEXT:]))
