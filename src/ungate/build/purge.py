@@ -31,7 +31,7 @@ def _inside(entry: Entry) -> Path:
     """The path to remove, after making sure that no link leads it out of the cache."""
     root = entry.root.resolve()
     place = entry.path.parent.resolve() / entry.path.name
-    if place == root or not place.is_relative_to(root):
+    if entry.path.name in {"", ".", ".."} or place == root or not place.is_relative_to(root):
         raise Refusal(
             f"{entry.path} is not removed: a link leads out of the cache {root}.", f"Look at it: ls -ld {entry.path}"
         )

@@ -1,8 +1,8 @@
 """torch.utils.cpp_extension: a folder an extension.
 
-They lie in ``$TORCH_EXTENSIONS_DIR``, else in ``~/.cache/torch_extensions/py311_cu130`` and the like. The lock is a file
-named ``lock`` that exists while a process builds (torch/utils/file_baton.py); one that a killed process left makes
-the next one wait for ever.
+They lie in ``$TORCH_EXTENSIONS_DIR``, else in ``~/.cache/torch_extensions/py311_cu130`` and the like. The lock is a
+file named ``lock`` that exists while a process builds (torch/utils/file_baton.py); one that a killed process left
+makes the next one wait for ever.
 """
 
 from __future__ import annotations
