@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ungate.trace.ask import ask
 from ungate.trace.chain import Trace, chain
 
-__all__ = ["Trace", "chain"]
+__all__ = ["Trace", "ask", "chain"]

@@ -131,10 +131,11 @@ def _guarded(native: Native, gate: Gate) -> list[Unit]:
 
 
 def _for_older(gate: Gate) -> bool:
-    """Whether the archs that pass are all that are older than some architecture, from the oldest known one on."""
-    if not gate.passes.decided or not gate.passes.yes:
+    """Whether the archs that pass are all that are older than some architecture, from the oldest known one on; or
+    none at all, because the toolkit's version decides."""
+    if not gate.passes.decided:
         return False
-    newest = max(gate.passes.yes)
+    newest = max(gate.passes.yes, default=0)
     return all((arch in gate.passes.yes) == (arch <= newest) for arch in KNOWN_ARCHS) and newest < KNOWN_ARCHS[-1]
 
 

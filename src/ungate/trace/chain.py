@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ungate.errors import Refusal
-from ungate.model import Chain, Hop, Reached, Recipe, ScanResult, Target
+from ungate.model import Chain, Gate, Hop, Reached, Recipe, ScanResult, Target
 from ungate.trace import above
 from ungate.trace.below import Called, below
 from ungate.trace.corpus import Corpus
@@ -81,7 +82,7 @@ class Trace:
         down, apart, more = self.down(entry, route, _beside(route, reached))
         known = {(hop.file, hop.line) for hop in hops}
         hops.extend(hop for hop in down if (hop.file, hop.line) not in known)
-        return Chain(recipe.name, self.target, tuple(hops), apart, (*notes, *more, *self._unread()))
+        return Chain(recipe.name, self.target, _deciding(hops), apart, (*notes, *more, *self._unread()))
 
     def down(
         self, entry: Thing, route: Route | None, beside: Sequence[Thing] = ()
@@ -165,6 +166,20 @@ def _beside(route: Route | None, reached: Mapping[Thing, Influence] | Sequence[T
         return ()
     module = route.sites[0].scope.module.name
     return tuple(thing for thing in reached if thing.module == module)
+
+
+def _deciding(hops: Sequence[Hop]) -> tuple[Hop, ...]:
+    """The hops without gates that only ask a function which is a hop with gates itself: it decides there, and the
+    other conditions it makes (a batch size, a flag) must not be gone round."""
+    asked = {hop.symbol.rpartition(".")[2] for hop in hops if hop.kind == "call" and hop.gates}
+    return tuple(
+        replace(hop, gates=tuple(gate for gate in hop.gates if not _only_asks(gate, hop, asked))) for hop in hops
+    )
+
+
+def _only_asks(gate: Gate, hop: Hop, asked: set[str]) -> bool:
+    own = hop.symbol.rpartition(".")[2]
+    return gate.file.endswith(".py") and any(name.rpartition(".")[2] in asked - {own} for name in gate.names)
 
 
 def _library_entry(corpus: Corpus, build: Thing, route: Route | None) -> Thing:
