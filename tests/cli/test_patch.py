@@ -1,0 +1,173 @@
+"""``ungate patch`` as a person or a Dockerfile uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.patch.site import install, story
+
+from ungate.cli.main import main
+from ungate.model import Target
+from ungate.patch import open_series
+from ungate.patch.bundle import write_bundle
+from ungate.patch.content import changed
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNGATE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    folder = tmp_path / "site"
+    story(folder)
+    return folder
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    packages, gates = story(tmp_path / "elsewhere")
+    series = open_series("story", gates, Target(120), packages)
+    contents = {file: (old, new) for file, (_, old, new) in changed(series, packages).items()}
+    path = tmp_path / "story.toml"
+    path.write_text(write_bundle(series, contents, {p.name: p.version for p in packages}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], site: Path) -> Run:
+    def go(*arguments: str) -> tuple[int, str, str]:
+        code = main(["patch", *arguments, "--site", str(site)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return go
+
+
+def _files(site: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(site)): p.read_bytes() for p in sorted(site.rglob("*")) if p.is_file()}
+
+
+def test_a_bundle_goes_in_and_comes_out(run: Run, site: Path, bundle: Path) -> None:
+    before = _files(site)
+    code, out, _ = run("push", str(bundle))
+    assert code == 0 and "3 files" in out and "sm_121 rides along" in out and f"ungate patch pop --site {site}" in out
+    assert b"[9, 10, 12]" in (site / "kernels/jit.py").read_bytes()
+    code, out, _ = run("push", str(bundle))
+    assert code == 0 and out == "Nothing was changed by 'story': it is pushed already.\n"
+    assert run("applied") == (0, "story\n", "")
+    code, out, _ = run("pop")
+    assert code == 0 and "3 files are as before" in out
+    assert _files(site) == before
+    code, _, err = run("pop")
+    assert code == 3 and "No series is pushed" in err
+
+
+def test_a_diff_in_a_pipe_is_taken_by_git(run: Run, site: Path, bundle: Path) -> None:
+    code, out, err = run("diff", str(bundle))
+    assert code == 0 and out.startswith("diff --git a/engine/fuse.py b/engine/fuse.py\n")
+    assert "story for sm_120" in err
+    subprocess.run(["git", "init", "-q", "."], cwd=site, check=True)
+    subprocess.run(["git", "apply", "--check", "-"], cwd=site, input=out.encode(), check=True)
+    run("push", str(bundle))
+    assert run("diff")[1] == out
+
+
+def test_status_tells_pristine_from_pushed_from_changed(run: Run, site: Path, bundle: Path) -> None:
+    code, out, _ = run("status", "kernels", "engine")
+    assert code == 0 and out.count("pristine    ") == 2 and "is as it was installed" in out
+    run("push", str(bundle))
+    (site / "kernels/predicates.py").write_text("# mine\n")
+    code, out, _ = run("status")
+    assert code == 0
+    assert "applied     story for sm_120, 3 files of engine 2.0, kernels 1.0" in out
+    assert "engine/fuse.py: changed by the series 'story'" in out
+    assert "kernels/predicates.py: changed\n" in out and "is not as it was installed" in out
+    found: dict[str, Any] = json.loads(run("status", "--json")[1])
+    assert found["pristine"] is False and found["series"][0]["standing"]["state"] == "applied"
+    (site / "kernels/jit.py").write_text("# mine too\n")
+    assert "disturbed   story" in run("status")[1]
+
+
+def test_a_foreign_patch_is_pushed_and_popped(run: Run, site: Path, tmp_path: Path) -> None:
+    before = _files(site)
+    patch = tmp_path / "fix.patch"
+    patch.write_text(
+        "--- a/python/kernels/jit.py\n+++ b/python/kernels/jit.py\n@@ -2,4 +2,4 @@\n \n \n def module():\n"
+        "-    return flags(supported_major_versions=[9, 10])\n+    return flags(supported_major_versions=[9])\n"
+    )
+    code, out, _ = run("import", str(patch), "--dry-run")
+    assert code == 0 and "+    return flags(supported_major_versions=[9])" in out and _files(site) == before
+    code, out, _ = run("import", str(patch))
+    assert code == 0 and "Pushed 'fix': 1 files" in out
+    code, out, err = run("import", str(patch))
+    assert code == 0 and "already" in out + err
+    run("pop")
+    assert _files(site) == before
+    patch.write_text(patch.read_text().replace("/jit.py", "/../../jit.py"))
+    code, _, err = run("import", str(patch))
+    assert code == 3 and "leads out of the packages" in err and "Traceback" not in err
+
+
+def test_export_of_what_is_pushed_is_the_bundle_again(run: Run, site: Path, bundle: Path, tmp_path: Path) -> None:
+    run("push", str(bundle))
+    again = tmp_path / "again.toml"
+    assert run("export", "story", "--bundle", str(again))[0] == 0
+    assert again.read_text() == bundle.read_text()
+    diff = tmp_path / "story.patch"
+    assert run("export", "story", "--output", str(diff))[0] == 0
+    assert diff.read_text() == run("diff")[1]
+
+
+def test_refresh_and_recover_say_what_they_did(run: Run, site: Path, bundle: Path) -> None:
+    run("push", str(bundle))
+    assert run("refresh")[1] == "'story' had nothing to take in.\n"
+    (site / "kernels/jit.py").write_text("# mine\n")
+    assert run("refresh")[1] == "'story' now takes kernels/jit.py as edited.\n"
+    assert run("recover") == (0, "Nothing was cut short here.\n", "")
+    from ungate.patch.state import journal_of, read_stack, write_stack
+
+    journal = journal_of(site)
+    journal.begin("push of 'lost'", site, (), write_stack(read_stack(journal)))
+    assert "Run: ungate patch recover" in run("status")[1]
+    code, _, err = run("pop")
+    assert code == 3 and "ungate patch recover" in err
+    assert "The push of 'lost'" in run("recover")[1]
+    assert run("pop", "--all")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("push", "no-such-recipe"), "no-such-recipe"),
+        (("import", "no.patch"), "There is no patch file"),
+        (("diff", "no-such-recipe", "--target", "sm_120"), "no-such-recipe"),
+        (("export", "no-such-recipe", "--target", "sm_120"), "no-such-recipe"),
+        (("refresh",), "No series is pushed"),
+        (("status", "no-such-dist"), "is not installed"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_3(run: Run, site: Path, arguments: tuple[str, ...], said: str) -> None:
+    before = _files(site)
+    code, out, err = run(*arguments)
+    assert code == 3 and out == "" and said in err and "Traceback" not in err
+    assert _files(site) == before
+
+
+def test_a_bundle_that_does_not_fit_changes_nothing(run: Run, site: Path, bundle: Path) -> None:
+    for info in site.glob("kernels-*.dist-info"):
+        subprocess.run(["rm", "-r", str(info)], check=True)
+    install(site, "kernels", "1.1", {"kernels/jit.py": b"# new\n"})
+    before = _files(site)
+    code, _, err = run("push", str(bundle))
+    assert code == 3 and "nothing was changed" in err and "kernels 1.0" in err
+    assert _files(site) == before
