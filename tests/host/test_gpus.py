@@ -20,7 +20,7 @@ def nvml(count: int, answers: dict[str, Any]) -> ModuleType:
     """A module that looks like pynvml: a function without an answer raises."""
 
     class Nvml(ModuleType):
-        NVML_P2P_CAPS_INDEX_READ = 0
+        NVML_P2P_CAPS_INDEX_READ = (0,)  # as nvidia-ml-py 13.615 has it
         NVML_P2P_CAPS_INDEX_WRITE = 1
         NVML_P2P_CAPS_INDEX_NVLINK = 2
         NVML_P2P_CAPS_INDEX_ATOMICS = 3

@@ -132,8 +132,10 @@ def _columns(out: Console, rows: list[tuple[str, ...]]) -> None:
 
 def _pairs(out: Console, title: str, pairs: Iterator[tuple[str, str]]) -> None:
     out.print(title, style="bold")
-    for name, value in pairs:
-        out.print(f"  {name:<16}", end="", style="dim", markup=False)
+    listed = list(pairs)
+    width = max((len(name) for name, _ in listed), default=0) + 2
+    for name, value in listed:
+        out.print(f"  {name:<{width}}", end="", style="dim", markup=False)
         out.print(value, markup=False, style="yellow" if value.startswith(_UNKNOWN) else None)
 
 

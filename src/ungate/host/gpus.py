@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 # nvmlGpuTopologyLevel_t and nvmlGpuP2PStatus_t of nvml.h; the short names are those of `nvidia-smi topo`.
 _PATHS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+_READ, _WRITE, _NVLINK, _ATOMICS = 0, 1, 2, 3  # nvmlGpuP2PCapsIndex_t; nvidia-ml-py spells the first as a tuple
 _P2P_OK = 0
 _P2P_REASONS = {
     1: "the chipset does not support it",
@@ -132,15 +133,15 @@ def _link(nvml: Any, first: int, second: int, one: Any, other: Any) -> Link:
         status = _guarded(nvml.nvmlDeviceGetP2PStatus, one, other, what)
         return None if status is None or status not in {_P2P_OK, *_P2P_REASONS} else status == _P2P_OK
 
-    status = _guarded(nvml.nvmlDeviceGetP2PStatus, one, other, nvml.NVML_P2P_CAPS_INDEX_READ)
+    status = _guarded(nvml.nvmlDeviceGetP2PStatus, one, other, _READ)
     level = _guarded(nvml.nvmlDeviceGetTopologyCommonAncestor, one, other)
     return Link(
         first,
         second,
-        read=allowed(nvml.NVML_P2P_CAPS_INDEX_READ),
-        write=allowed(nvml.NVML_P2P_CAPS_INDEX_WRITE),
-        atomics=allowed(nvml.NVML_P2P_CAPS_INDEX_ATOMICS),
-        nvlink=allowed(nvml.NVML_P2P_CAPS_INDEX_NVLINK),
+        read=allowed(_READ),
+        write=allowed(_WRITE),
+        atomics=allowed(_ATOMICS),
+        nvlink=allowed(_NVLINK),
         path=_PATHS.get(level) if isinstance(level, int) else None,
         reason=_P2P_REASONS.get(status, "") if isinstance(status, int) else "",
     )
