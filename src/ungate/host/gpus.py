@@ -160,7 +160,9 @@ def read() -> Reading:
     try:
         count = _whole(_guarded(nvml.nvmlDeviceGetCount)) or 0
         handles = [_guarded(nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
-        gpus = tuple(_gpu(nvml, index, handle) if handle else Gpu(index) for index, handle in enumerate(handles))
+        gpus = tuple(
+            _gpu(nvml, index, handle) if handle is not None else Gpu(index) for index, handle in enumerate(handles)
+        )
         pairs = [(one, other) for one in range(count) for other in range(one + 1, count)]
         links = tuple(_link(nvml, one, other, handles[one], handles[other]) for one, other in pairs)
         cuda = _whole(_guarded(nvml.nvmlSystemGetCudaDriverVersion_v2))
