@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ class _Asked:
     gate: Gate
     package: Package
     content: bytes
+    when: str = ""
 
 
 def _reason(gate: Gate, package: Package | None, rows: dict[Path, frozenset[str]]) -> str:
@@ -85,6 +86,11 @@ class _Files:
                 taken.append((new, gate))
 
 
+def _when(gate: Gate, when: Mapping[str, str]) -> str:
+    """The condition for a gate, named by its id, its file, or its file and line."""
+    return next((when[key] for key in (gate.id, f"{gate.file}:{gate.line}", gate.file) if key in when), "")
+
+
 def _plan(
     asked: Sequence[_Asked], wanted: frozenset[int], roots: tuple[Path, ...]
 ) -> tuple[dict[str, Opening], dict[str, str]]:
@@ -92,7 +98,7 @@ def _plan(
     openings: dict[str, Opening] = {}
     refused: dict[str, str] = {}
     for each in asked:
-        place = Place(each.gate, each.content, wanted, each.package.root, roots)
+        place = Place(each.gate, each.content, wanted, each.package.root, roots, each.when)
         if not place.missing:
             continue
         try:
@@ -116,12 +122,21 @@ def _common(
     return wanted, openings, refused
 
 
-def open_series(name: str, gates: Sequence[Gate], target: Target, packages: Sequence[Package]) -> Series:
+def open_series(
+    name: str,
+    gates: Sequence[Gate],
+    target: Target,
+    packages: Sequence[Package],
+    *,
+    when: Mapping[str, str] | None = None,
+) -> Series:
     """Byte-span edits that let ``target`` through at each of the gates.
 
     A form that cannot name the target alone (a list of majors) brings archs along; a series opens the same set at every
     gate, so that none is let in above and left hollow below, and each edit names these riders. Gates that cannot be
     edited stand in ``refused`` with the reason; gates that let the whole set through already are left alone.
+    ``when`` maps a gate (id, ``file:line`` or ``file``) to a condition under which the archs pass there: how a policy
+    is written back.
     """
     roots = tuple(dict.fromkeys(package.root for package in packages))
     rows: dict[Path, frozenset[str]] = {}
@@ -146,7 +161,7 @@ def open_series(name: str, gates: Sequence[Gate], target: Target, packages: Sequ
         assert package is not None
         if gate.file not in contents:
             contents[gate.file] = (package.root / gate.file).read_bytes()
-        asked.append(_Asked(gate, package, contents[gate.file]))
+        asked.append(_Asked(gate, package, contents[gate.file], _when(gate, when or {})))
     wanted, openings, reasons = _common(asked, target, roots)
     files = _Files()
     for each in asked:

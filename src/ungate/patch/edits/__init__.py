@@ -31,6 +31,7 @@ class Unopenable(Exception):
 class Place:
     """One gate, the content of its file, and the archs that shall pass there in addition.
 
+    With ``when``, they pass only while that expression holds (see :mod:`ungate.patch.edits._restriction`).
     ``root`` is the folder that ``gate.file`` is relative to: where the packages of the series lie.
     """
 
@@ -39,6 +40,7 @@ class Place:
     wanted: frozenset[int]
     root: Path
     roots: tuple[Path, ...] = ()
+    when: str = ""
 
     @property
     def text(self) -> bytes:
@@ -93,6 +95,8 @@ def _registry() -> Mapping[Form, _Open]:
 
 def opening(place: Place) -> Opening:
     """The replacements that let ``place.wanted`` through; Unopenable where there is no edit for the gate's form."""
+    if place.when and place.gate.form not in (Form.PYTHON_EXPRESSION, Form.HOST_EXPRESSION):
+        raise Unopenable(f"a gate of the form '{place.gate.form}' has no room for the condition '{place.when}'")
     found = _registry().get(place.gate.form)
     if found is None:
         raise Unopenable(place.gate.note or f"no edit is known for a gate of the form '{place.gate.form}'")

@@ -15,6 +15,7 @@ from ungate.model import Form, Sense
 from ungate.patch.edits import Opening, Place, Replacement, Unopenable, opens
 from ungate.patch.edits._cexpr import Comparison, Node, comparison, leaves, parse
 from ungate.patch.edits._logic import Logic
+from ungate.patch.edits._restriction import host_condition
 from ungate.patch.edits._units import covered, spelled, unit_of
 
 __all__ = ["open_host"]
@@ -47,8 +48,11 @@ def open_host(place: Place) -> Opening:
     tests = [subject + b" == %d" % value for value in spelled(place.missing, unit)]
     shut = place.gate.sense is Sense.REFUSE
     joined = b" || ".join(tests)
+    if place.when:
+        joined = (b"(" + joined + b")" if len(tests) > 1 else joined) + b" && " + host_condition(place)
+        tests = [joined, b""]
     text = b"(" + joined + b")" if len(tests) > 1 or shut else joined
-    if not shut and node.kind == "or":
+    if not shut and node.kind == "or" and not place.when:
         text = joined
     logic = Logic(place.content, text, lambda leaf: leaf in compared)
     made = logic.shut(node) if shut else logic.open(node)

@@ -22,6 +22,7 @@ from ungate.patch.edits import Opening, Place, Replacement, Unopenable, int_list
 from ungate.patch.edits._predicates import Admission
 from ungate.patch.edits._pyexpr import Expression
 from ungate.patch.edits._python_admission import admission, constants, subject
+from ungate.patch.edits._restriction import python_condition
 from ungate.patch.edits._units import Unit, covered, spelled
 
 __all__ = ["open_expression"]
@@ -40,6 +41,10 @@ class _Opener:
         found = admission(self.place, self.expression, [t for t in self.expression.terms(node) if self._arch(t)])
         self.admits |= found.archs
         self.imports += found.imports
+        if self.place.when:
+            text = b"(" + found.text + b")" if b" or " in found.text else found.text
+            text = b"(" + text + b" and " + python_condition(self.place) + b")"
+            return Admission(text, found.archs, found.imports)
         return found
 
     def _arch(self, node: ast.expr) -> bool:
@@ -118,6 +123,8 @@ class _Opener:
 
     def _compare(self, node: ast.expr, operators: tuple[type[ast.cmpop], ...]) -> ast.Compare | None:
         """The node as a single comparison of a subject with constants, by one of these operators."""
+        if self.place.when:
+            return None
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], operators):
             return node if subject(node) and constants(node.comparators[0]) else None
         return None
