@@ -18,7 +18,7 @@ from ungate.trace.names import Thing
 from ungate.trace.route import Influence, Route, influence, thing_of, upward
 from ungate.trace.switches import tokens
 
-__all__ = ["ask"]
+__all__ = ["ask", "ask_attribute"]
 
 _MOST_CHAINS = 3
 _MOST_CANDIDATES = 8
@@ -48,6 +48,11 @@ def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
     for chain in chains:
         distinct.setdefault(tuple((hop.file, hop.line) for hop in chain.hops if hop.kind != "call"), chain)
     return tuple(distinct.values())
+
+
+def ask_attribute(trace: Trace, attribute: str) -> tuple[Chain, ...]:
+    """The chains of a server attribute, none where it decides about nothing that is compiled."""
+    return _of_attribute(trace, "", attribute)
 
 
 def _of_word(trace: Trace, word: str) -> tuple[Chain, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ungate.trace.gates import Gates
 from ungate.trace.graph import Graph
 from ungate.trace.module import Scope, dotted
 
-__all__ = ["Flag", "Setting", "declared", "flag_of", "readers", "settings"]
+__all__ = ["Flag", "Setting", "declared", "flag_of", "readers", "set_under", "settings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,27 @@ def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
                     test,
                     any(_asks_unset(condition, attribute) for condition in conditions),
                 )
+
+
+def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[str]:
+    """The attributes that are switched on under an architecture gate while they are not set."""
+    found: set[str] = set()
+    for file in gates.files:
+        names = [name for name in attributes if file.endswith(".py") and name.encode() in graph.corpus.text(file)]
+        if not names or not any(gate.role in {"use", "test"} for gate in gates.of(file)):
+            continue
+        module = graph.names.file(file)
+        for scope in module.top.within() if module is not None else ():
+            if scope.kind != "function" or not gates.between(file, scope.first, scope.last):
+                continue
+            lines = {use.line for use in scope.uses if use.stored and use.last in attributes and "." in use.text}
+            for node, conditions in _assignments(scope.node, lines):
+                test = conditions[-1] if conditions else None
+                if test is None or _turns(node.value) != "on":
+                    continue
+                if gates.within(file, [(test.lineno, test.end_lineno or test.lineno)]):
+                    found.update(dotted(target).rpartition(".")[2] for target in node.targets)
+    return found & set(attributes)
 
 
 def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:

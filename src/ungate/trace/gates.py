@@ -20,6 +20,10 @@ class Gates:
         for found in self._files.values():
             found.sort(key=lambda gate: (gate.line, gate.end_line))
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(self._files)
+
     def of(self, file: str) -> tuple[Gate, ...]:
         return tuple(self._files.get(file, ()))
 

@@ -1,0 +1,76 @@
+"""``ungate lint``: gates that contradict each other across packages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ungate.cli.options import environment_options, json_option, target_option
+from ungate.cli.output import document, paper, progress
+
+if TYPE_CHECKING:
+    from ungate.host.packages import Package
+    from ungate.model import Finding, Recipe
+
+__all__ = ["lint"]
+
+
+@click.command()
+@click.argument("what", nargs=-1, required=True, metavar="(DIST | DIST==VERSION | DIR)...")
+@target_option
+@environment_options
+@json_option
+def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: Path | None, as_json: bool) -> int:
+    """Find what one layer lets in and the next one refuses: an engine that switches a feature on by default for an
+    architecture that the library below it will not build for.
+
+    Name the engine and its libraries together. Looks at the recipes of these packages and at every server attribute
+    that an architecture gate switches on. Without --target, every architecture. Exit code 1 on findings.
+    """
+    from ungate import recipes
+    from ungate.cli._wanted import wanted
+    from ungate.errors import Exit
+    from ungate.model import KNOWN_ARCHS, Target
+    from ungate.scan import scan
+    from ungate.trace import Trace
+    from ungate.trace.contradictions import chains_with_defaults, contradictions
+
+    aim = Target.parse(target) if target else None
+    only = (aim.number,) if aim is not None else KNOWN_ARCHS
+    with progress(quiet=as_json) as report:
+        packages = wanted(what, site, python, report)
+        found = scan(packages, report=report)
+        report("following the calls")
+        trace = Trace(packages, found, aim or Target(KNOWN_ARCHS[-1]))
+        loaded = [recipes.load(name) for name in recipes.names()]
+        named = [trace.chain(recipe) for recipe in loaded if _fits(recipe, packages)]
+        chains = chains_with_defaults(trace, named)
+    findings = tuple(dict.fromkeys(finding for chain in chains for finding in contradictions(chain, only)))
+    if as_json:
+        read = [{"name": package.name, "version": package.version} for package in packages]
+        features = list(dict.fromkeys(chain.feature for chain in chains))
+        document({"target": str(aim) if aim else None, "packages": read, "features": features, "findings": findings})
+    else:
+        _print(findings, len(chains), packages)
+    return Exit.FINDINGS if findings else Exit.DONE
+
+
+def _fits(recipe: Recipe, packages: Sequence[Package]) -> bool:
+    return set(recipe.packages) <= {package.name for package in packages}
+
+
+def _print(findings: Sequence[Finding], chains: int, packages: Sequence[Package]) -> None:
+    from rich.text import Text
+
+    out = paper()
+    for finding in findings:
+        out.print(Text.assemble((f"{finding.severity} ", "bold red"), (finding.rule, "bold")))
+        out.print(Text(f"  {finding.what}"))
+        out.print(Text(f"  {finding.evidence}", style="dim"))
+        out.print(Text(f"  {finding.advice}", style="dim"))
+    where = ", ".join(f"{package.name} {package.version}".strip() for package in packages)
+    count = {0: "No contradiction", 1: "One contradiction"}.get(len(findings), f"{len(findings)} contradictions")
+    out.print(f"{count} in {chains} features of {where}.")

@@ -1,0 +1,122 @@
+"""``ungate releases``: in which release the gates of a feature opened or closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ungate.cli.options import json_option, target_option
+from ungate.cli.output import document, paper, progress
+
+if TYPE_CHECKING:
+    from ungate.host.progress import Report
+    from ungate.model import Target
+    from ungate.trace.releases import Release
+
+__all__ = ["releases"]
+
+
+@click.command()
+@click.argument("distribution", metavar="DIST")
+@click.option("--feature", required=True, metavar="FUNCTION", help="The function whose gates are looked at.")
+@click.option("--from", "first", metavar="VERSION", help="Leave out what is older.")
+@click.option("--to", "last", metavar="VERSION", help="Leave out what is newer.")
+@target_option
+@json_option
+def releases(
+    distribution: str, feature: str, first: str | None, last: str | None, target: str | None, as_json: bool
+) -> int:
+    """Read the releases of DIST one by one and say in which of them FUNCTION is open for the target.
+
+    Each wheel is fetched once and kept in the cache; only the files that decide about the function are read. A
+    release without a wheel is unknown.
+    """
+    from ungate.host.gpus import local_target
+    from ungate.model import Target
+    from ungate.trace.releases import changes, listed
+
+    aim = Target.parse(target) if target else local_target()
+    with progress(quiet=as_json) as report:
+        report(f"asking for the releases of {distribution}")
+        versions = _between(listed(distribution), first, last)
+        read = [_read(distribution, version, feature, aim, report) for version in versions]
+    if as_json:
+        document(
+            {
+                "distribution": distribution,
+                "feature": feature,
+                "target": str(aim),
+                "releases": [_record(each) for each in read],
+                "changes": changes(read),
+            }
+        )
+    else:
+        _print(distribution, feature, aim, read, changes(read))
+    return 0
+
+
+def _between(versions: Sequence[str], first: str | None, last: str | None) -> list[str]:
+    from packaging.version import InvalidVersion, Version
+
+    from ungate.errors import Refusal
+
+    try:
+        low, high = (Version(first) if first else None), (Version(last) if last else None)
+    except InvalidVersion as error:
+        raise Refusal(f"{error}.", "Write a release like this: --from 0.6.0") from None
+    return [v for v in versions if (low is None or Version(v) >= low) and (high is None or Version(v) <= high)]
+
+
+def _read(distribution: str, version: str, feature: str, target: Target, report: Report) -> Release:
+    from ungate.errors import Refusal
+    from ungate.host import index, packages
+    from ungate.model import Status
+    from ungate.scan import scan
+    from ungate.trace.releases import Release, judge, matter
+
+    report(f"{distribution} {version}")
+    try:
+        found = packages.below(index.fetch(f"{distribution}=={version}"))
+    except Refusal as refusal:
+        return Release(version, Status.UNKNOWN, None, note=refusal.what)
+    name = packages.canonical(distribution)
+    package = next((each for each in found if packages.canonical(each.name) == name), None)
+    if package is None:
+        return Release(version, Status.UNKNOWN, None, note="the wheel holds no such distribution")
+    narrowed, scopes = matter(package, feature)
+    gates = scan((narrowed,), jobs=1).gates if scopes else ()
+    return judge(version, scopes, gates, target)
+
+
+def _record(release: Release) -> dict[str, object]:
+    return {
+        "version": release.version,
+        "status": release.status.value,
+        "present": release.present,
+        "note": release.note,
+        "gates": [
+            {"file": gate.file, "line": gate.line, "condition": gate.condition, "passes": gate.passes}
+            for gate in release.gates
+        ],
+    }
+
+
+def _print(distribution: str, feature: str, target: Target, read: Sequence[Release], told: Sequence[str]) -> None:
+    from rich.text import Text
+
+    from ungate.model import Status
+
+    styles = {Status.OPEN: "green", Status.CLOSED: "bold red", Status.UNKNOWN: "yellow"}
+    out = paper()
+    out.print(Text(f"{feature} of {distribution} for {target}", style="bold"))
+    for release in read:
+        word = release.status.value if release.present else ("absent" if release.present is False else "unknown")
+        style = styles[release.status] if release.present else "dim"
+        line = Text.assemble(f"  {release.version:<14}", (f"{word:<9}", style))
+        line.append("; ".join(dict.fromkeys(gate.condition for gate in release.gates)) or release.note, style="dim")
+        out.print(line)
+    out.print(
+        Text(f"For {target}: " + (", ".join(told) or "not present in any release that was read") + ".", style="bold")
+    )
