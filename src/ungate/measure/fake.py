@@ -84,7 +84,7 @@ class _Fake:
         self, request: web.Request, response: web.StreamResponse, body: dict[str, object], fault: str, arrived: float
     ) -> None:
         asked, prompt = body["max_tokens"], body["prompt"]
-        assert isinstance(asked, int) and isinstance(prompt, list)
+        assert isinstance(asked, int) and isinstance(prompt, (list, str))  # a text counts a token a character
         half, held = asked // 2, b""
         due = arrived + self._ttft
         for index in range(asked):
