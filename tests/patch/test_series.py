@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.patch.site import gate, install, story
 
-from ungate.model import Form, Target
+from ungate.host.packages import Package
+from ungate.model import Form, Gate, Target
 from ungate.patch import open_series
 from ungate.patch.content import apply, by_file
 
@@ -95,27 +96,34 @@ def test_what_cannot_be_edited_is_refused_with_the_reason(tmp_path: Path) -> Non
     assert "in none of the packages" in reasons["gone"]
 
 
-def test_a_flag_keeps_its_value_where_an_expression_decides_by_it(tmp_path: Path) -> None:
-    text = b"from kernels.predicates import is_sm100\n_fused = is_sm100()\n\ndef run():\n    if _fused:\n        return 1\n"
+def _flag(tmp_path: Path, name: str) -> tuple[bytes, Package, Gate, Gate]:
+    text = f"from kernels.predicates import is_sm100\n{name} = is_sm100()\n\ndef run():\n    if {name}:\n        return 1\n"
     story(tmp_path)
-    package = install(tmp_path, "flags", "1", {"flags.py": text})
-    define = gate(
-        package,
-        "flags.py",
-        "is_sm100()",
-        (100,),
-        Form.PYTHON_EXPRESSION,
-        role="define",
-        symbol="_fused",
-        names=("is_sm100",),
-    )
-    use = gate(package, "flags.py", "_fused", (100,), Form.PYTHON_EXPRESSION, nth=1, role="use", names=("_fused",))
+    package = install(tmp_path, "flags", "1", {"flags.py": text.encode()})
+    form = Form.PYTHON_EXPRESSION
+    define = gate(package, "flags.py", "is_sm100()", (100,), form, role="use", names=("is_sm100",))
+    use = gate(package, "flags.py", name, (100,), form, nth=1, role="use", symbol="run", names=(name,))
+    return text.encode(), package, define, use
+
+
+def test_a_flag_keeps_its_value_where_an_expression_decides_by_it(tmp_path: Path) -> None:
+    text, package, define, use = _flag(tmp_path, "_sm100_ok")
     series = open_series("flags", (define, use), _TARGET, (package,))
-    assert [g.id for g, _ in series.refused] == [define.id]
+    assert [(g.id, why) for g, why in series.refused] == [
+        (define.id, "it gives the flag _sm100_ok its value, and the expression that decides by the flag is opened")
+    ]
     after = apply(text, series.edits).decode()
-    assert "_fused = is_sm100()\n" in after and "if _fused or " in after
+    assert "_sm100_ok = is_sm100()\n" in after and "if _sm100_ok or is_sm120():" in after
     alone = open_series("flags", (define,), _TARGET, (package,))
-    assert "_fused = is_sm100() or " in apply(text, alone.edits).decode()
+    assert "_sm100_ok = is_sm100() or is_sm120()\n" in apply(text, alone.edits).decode()
+
+
+def test_what_reads_a_feature_follows_its_definition(tmp_path: Path) -> None:
+    text, package, define, use = _flag(tmp_path, "FUSED")
+    series = open_series("flags", (define, use), _TARGET, (package,))
+    after = apply(text, series.edits).decode()
+    assert series.refused == () and {edit.gate for edit in series.edits} == {define.id}
+    assert "FUSED = is_sm100() or is_sm120()\n" in after and "if FUSED:\n" in after
 
 
 def test_the_inner_of_two_nested_gates_is_edited(tmp_path: Path) -> None:

@@ -45,5 +45,9 @@ def test_a_neighbour_that_changed_a_lost_gate_and_a_new_one_are_dangers(tmp_path
     assert "was not edited" in changed[0].what
     assert "no longer found" in verify(series, (*before, neighbour), after)[0].what
     assert "was not there" in verify(series, before, (*after, neighbour))[0].what
+    follower = replace(neighbour, role="use", names=("fused",))
+    for archs, ok in (({80, 120}, True), (set(), False), ({80, 90}, False)):
+        found = verify(series, (*before, follower), (*after, replace(follower, passes=ArchSet.of(archs))))
+        assert (found == ()) is ok
     elsewhere = replace(neighbour, file="kernels/other.py")
     assert verify(series, before, (*after, elsewhere)) == ()

@@ -10,6 +10,7 @@ from ungate.host.packages import Package, recorded
 from ungate.model import KNOWN_ARCHS, ArchSet, Edit, Form, Gate, Series, Target
 from ungate.patch.content import apply, digest, root_of, sha256
 from ungate.patch.edits import Opening, Place, Replacement, Unopenable, opening
+from ungate.patch.naming import flags, followers, gives
 
 __all__ = ["open_series"]
 
@@ -41,14 +42,6 @@ def _reason(gate: Gate, package: Package | None, rows: dict[Path, frozenset[str]
         if known and gate.file not in known:
             return f"its file is not in the RECORD of {package.name}, so it could not be put back for certain"
     return ""
-
-
-def _defines_for_others(gate: Gate, gates: Sequence[Gate]) -> bool:
-    """Whether the gate only gives a name its value, and another gate of the series decides by that name."""
-    if gate.role != "define" or not gate.symbol:
-        return False
-    name = gate.symbol.rsplit(".", 1)[-1]
-    return any(other is not gate and other.role != "define" and name in other.names for other in gates)
 
 
 @dataclass
@@ -153,19 +146,24 @@ def open_series(
             if gate.passes.lets(target.number) is not True:
                 refused.append((gate, reason))
             continue
-        if _defines_for_others(gate, gates):
-            refused.append(
-                (gate, "it gives a flag its value; the expression that decides by the flag is opened instead")
-            )
-            continue
         assert package is not None
         if gate.file not in contents:
             contents[gate.file] = (package.root / gate.file).read_bytes()
         asked.append(_Asked(gate, package, contents[gate.file], _when(gate, when or {})))
+    given = {each.gate.id: gives(each.gate, each.content) for each in asked}
+    kept = flags([each.gate for each in asked], given)
+    for each in asked:
+        if name_of_flag := kept.get(each.gate.id):
+            why = f"it gives the flag {name_of_flag} its value, and the expression that decides by the flag is opened"
+            refused.append((each.gate, why))
+    asked = [each for each in asked if each.gate.id not in kept]
+    behind = followers([each.gate for each in asked], given)
     wanted, openings, reasons = _common(asked, target, roots)
     files = _Files()
     for each in asked:
         gate = each.gate
+        if behind.get(gate.id) in openings:
+            continue
         if gate.id in reasons:
             refused.append((gate, reasons[gate.id]))
         elif (made := openings.get(gate.id)) and not files.covers(gate):

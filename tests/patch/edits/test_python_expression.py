@@ -54,7 +54,7 @@ def _world(arch: int) -> dict[str, Any]:
         "torch": SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=None)),
         "major": major, "minor": minor, "sm": arch, "cc": (major, minor), "capability": (major, minor),
         "is_sm90": lambda: major == 9, "is_sm100": lambda: major == 10, "is_sm120": lambda: major == 12,
-        "platform": platform, "size": 5, "on": True, "name": "llama",
+        "platform": platform, "arch": f"sm_{arch}", "size": 5, "on": True, "name": "llama",
     }  # fmt: skip
 
 
@@ -101,6 +101,10 @@ _CASES = [
          "torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 12)):"),
     Case("if (is_sm100() and on) or (is_sm90() and size > 3):", "(is_sm100() and on) or (is_sm90() and size > 3)",
          "if ((is_sm100() or is_sm120()) and on) or (is_sm90() and size > 3):", names=_SM),
+    Case("if arch == 'sm_100':", "arch == 'sm_100'", "if arch in ('sm_100', 'sm_120', 'sm_121'):"),
+    Case("if arch in ('sm_90', 'sm_100'):", "arch in ('sm_90', 'sm_100')", "if arch in ('sm_90', 'sm_100', 'sm_120'):", wanted=(120,)),
+    Case("if arch != 'sm_100':", "arch != 'sm_100'", "if arch not in ('sm_100', 'sm_120'):", wanted=(120,), sense=Sense.REFUSE),
+    Case("if (on and sm < 80) or (not on and sm < 90):", "on and sm < 80) or (not on and sm < 90", "if (on and sm < 80 and not (sm == 75)) or (not on and sm < 90 and not (sm == 75)):", wanted=(75,), sense=Sense.REFUSE),
     Case("if name == 'llama' and bool(is_sm100()):", "name == 'llama' and bool(is_sm100())",
          "if name == 'llama' and bool(is_sm100() or is_sm120()):", names=_SM),
 ]  # fmt: skip

@@ -11,9 +11,12 @@ from ungate.patch.edits import Place, Unopenable
 __all__ = ["Expression"]
 
 _ARCH = re.compile(
-    r"(?i)sm_?\d{2,3}|capab|compute_cap|device_sm|blackwell|hopper|ampere|\bada\b|\bmajor\b|_major\b|\bminor\b|_minor\b|\bcc\b|\bsm\b|_sm\b|\barch\b"
+    r"(?i)sm_?\d{2,3}|capab|compute_cap|device_sm|blackwell|hopper|ampere|\bada\b"
+    r"|\bmajor\b|_major\b|\bminor\b|_minor\b|\bcc\b|\bsm\b|_sm\b|\barch\b|\bsm_version\b"
 )
-_NOT_ARCH = re.compile(r"(?i)version|\bis_cuda\b|\bis_hip\b|\bis_rocm\b|is_available|hasattr|importlib")
+_NOT_ARCH = re.compile(
+    r"(?i)(?<!sm_)(?<!arch_)version|\bis_cuda\b|\bis_hip\b|\bis_rocm\b|is_available|hasattr|importlib"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +32,15 @@ class Expression:
     @classmethod
     def read(cls, place: Place) -> Expression:
         """Parse the gate's span; Unopenable where it is no expression."""
-        wrapped = b"(" + place.text + b"\n)"
+        start, end = _whole(place.content, *place.gate.span)
+        wrapped = b"(" + place.content[start:end] + b"\n)"
         try:
             root = ast.parse(wrapped, mode="eval").body
         except (SyntaxError, ValueError):
             raise Unopenable("the text of its span is no Python expression") from None
         lines = [0]
         lines += [i + 1 for i, c in enumerate(wrapped) if c == 0x0A]
-        return cls(place.content, place.gate.span[0] - 1, root, tuple(lines), frozenset(place.gate.names))
+        return cls(place.content, start - 1, root, tuple(lines), frozenset(place.gate.names))
 
     def span(self, node: ast.expr) -> tuple[int, int]:
         """Byte range of the node in the file, without parentheses around it."""
@@ -90,3 +94,22 @@ class Expression:
 
     def pure(self, node: ast.expr) -> bool:
         return all(self.about_arch(term) for term in self.terms(node))
+
+
+def _whole(content: bytes, start: int, end: int) -> tuple[int, int]:
+    """The span with the parentheses that its text leaves open: the position of ``(a) or b`` begins at ``a``."""
+    depth = lowest = 0
+    for c in content[start:end]:
+        depth += (c in b"([{") - (c in b")]}")
+        lowest = min(lowest, depth)
+    for _ in range(-lowest):
+        before = content[:start].rstrip()
+        if not before.endswith(b"("):
+            break
+        start = len(before) - 1
+    for _ in range(depth - lowest):
+        after = content[end:]
+        if not after.lstrip().startswith(b")"):
+            break
+        end += len(after) - len(after.lstrip()) + 1
+    return start, end

@@ -3,7 +3,7 @@
     (sm90 or sm100)  ->  (sm90 or sm100 or (sm120() and batch_size <= 64))
 
 This is how a policy is written back: all other archs behave as before, the admitted ones take the path only where it
-was measured to help. A condition compares names that are known at the gate with numbers or each other; it calls nothing.
+was measured to help. A condition compares names known at the gate with numbers or each other; it calls nothing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ungate.model import Form, Sense
-from ungate.patch.edits import Opening, Place, Replacement, Unopenable, int_list, opens, tuple_list
+from ungate.patch.edits import Opening, Place, Replacement, Unopenable, int_list, opens, string_list, tuple_list
+from ungate.patch.edits._names import named, renamed
 from ungate.patch.edits._predicates import Admission
 from ungate.patch.edits._pyexpr import Expression
 from ungate.patch.edits._python_admission import admission, constants, subject
@@ -129,6 +130,32 @@ class _Opener:
             return node if subject(node) and constants(node.comparators[0]) else None
         return None
 
+    def _names(
+        self, node: ast.expr, single: type[ast.cmpop], several: type[ast.cmpop]
+    ) -> tuple[Replacement, ...] | None:
+        """``x == "sm_100"`` becomes ``x in ("sm_100", "sm_120")``; a display of such names becomes longer."""
+        if self.place.when or not (isinstance(node, ast.Compare) and len(node.ops) == 1):
+            return None
+        right = node.comparators[0]
+        start, end = self.expression.span(right)
+        elements = right.elts if isinstance(right, ast.List | ast.Tuple | ast.Set) else []
+        texts = [e for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+        if isinstance(node.ops[0], several) and texts and len(texts) == len(elements):
+            made = string_list.widened(self.place, start, end)
+            self.admits |= made.admits
+            return made.replacements
+        if isinstance(node.ops[0], single) and isinstance(right, ast.Constant) and isinstance(right.value, str):
+            text = self.expression.text(right).decode()
+            if len(named(text)) != 1:
+                return None
+            names = [text, *(renamed(text, arch) for arch in sorted(self.place.missing))]
+            self.admits |= self.place.missing
+            left = self.expression.span(node.left)[1]
+            sign, word = (b"==", "in") if single is ast.Eq else (b"!=", "not in")
+            at = left + self.expression.content[left:start].index(sign)
+            return (Replacement(at, end, f"{word} ({', '.join(names)})".encode()),)
+        return None
+
     def _display(self, node: ast.expr, unit: Unit | None, *, refuses: bool = False) -> Iterator[Replacement]:
         start, end = self.expression.outer(node, self.expression.root)
         start, end = self.expression.span(node) if isinstance(node, ast.List | ast.Set | ast.Tuple) else (start, end)
@@ -144,6 +171,9 @@ class _Opener:
             return
         if isinstance(node, ast.Call) and x.terms(node) != [node]:
             yield from self.open(node.args[0], node)
+            return
+        if (made := self._names(node, ast.Eq, ast.In)) is not None:
+            yield from made
             return
         if (equal := self._compare(node, (ast.Eq,))) and (found := subject(equal)) and found[0] is equal.left:
             yield from self._equality(equal, found[1])
@@ -208,6 +238,9 @@ class _Opener:
             return
         if isinstance(node, ast.Call) and self.expression.terms(node) != [node]:
             yield from self.shut(node.args[0], node)
+            return
+        if (made := self._names(node, ast.NotEq, ast.NotIn)) is not None:
+            yield from made
             return
         if (inside := self._compare(node, (ast.NotIn,))) and (found := subject(inside)):
             yield from self._display(inside.comparators[0], found[1])

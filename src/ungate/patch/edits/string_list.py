@@ -12,7 +12,7 @@ from ungate.patch.edits import Opening, Place, Replacement, Unopenable, opens
 from ungate.patch.edits._display import inserted, read, removed
 from ungate.patch.edits._names import named, renamed
 
-__all__ = ["open_names"]
+__all__ = ["open_names", "widened"]
 
 
 def _single(place: Place) -> Opening:
@@ -32,9 +32,14 @@ def open_names(place: Place) -> Opening:
     """Open a list of architecture names; a list that refuses loses the archs."""
     if not place.text.lstrip()[:1] or place.text.lstrip()[:1] in b"\"'":
         return _single(place)
-    display = read(place.content, *place.gate.span)
+    return widened(place, *place.gate.span, refuses=place.gate.sense is Sense.REFUSE)
+
+
+def widened(place: Place, start: int, end: int, *, refuses: bool = False) -> Opening:
+    """Add the wanted archs to (or take them out of) the display of names in content[start:end]."""
+    display = read(place.content, start, end)
     archs = {e: named(e.text.decode("utf-8", "surrogateescape")) for e in display.elements}
-    if place.gate.sense is Sense.REFUSE:
+    if refuses:
         drop = [e for e, found in archs.items() if found and found <= place.missing]
         if not drop:
             raise Unopenable("the list of what it refuses does not name the target")
