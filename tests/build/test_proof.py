@@ -61,6 +61,11 @@ def test_a_binary_for_another_target_is_not_a_binary_without_hollow_kernels() ->
     assert record.note == "it holds no code for sm_120a, only for sm_90a"
 
 
+def test_a_bare_target_is_met_by_what_packages_build_for_it() -> None:
+    assert proof.artifact(Path("x.so"), [CLOSED], "sm_120", 0.0).hollow == 3
+    assert proof.artifact(Path("x.so"), [CLOSED], "sm_12", 0.0).hollow is None
+
+
 def test_the_same_machine_code_after_an_edit_is_a_stale_build() -> None:
     (finding,) = proof.changes(CLOSED, CLOSED)
     assert (finding.rule, finding.severity) == ("identical-binary", "terminal")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ungate.build import proof, sass
 from ungate.build.elf import host_kernels
 from ungate.errors import Refusal
 from ungate.host import children
@@ -44,7 +45,7 @@ def compile_recipe(
     ``build`` is ``package.module`` or ``package.module:name`` (see :class:`ungate.model.Recipe`) and must lie in one of
     ``packages``: a recipe names code of the packages it opens and brings none of its own. ``environment`` is the
     whole environment of the child, ``python`` the serving environment's interpreter (None: ungate's own).
-    ``prefix`` is what the names of host kernels begin with; empty for CUDA kernels, which are not read here.
+    ``prefix`` is what the names of host kernels begin with; empty for CUDA kernels, which are read from machine code.
     Refusal when the build fails or runs into the deadline.
     """
     if build.partition(".")[0] not in {top for package in packages for top in package.tops}:
@@ -77,7 +78,12 @@ def _cause(output: str) -> str:
 
 def _artifact(library: Path, target: Target, prefix: str, seconds: float) -> Artifact:
     if not prefix:
-        return Artifact(library, str(target), None, None, seconds, "kernels were not read")
+        try:
+            return proof.artifact(library, sass.read(library), str(target), seconds)
+        except (
+            Refusal
+        ) as refusal:  # no cuobjdump, or a library without GPU code: then nothing is known, and that is said
+            return Artifact(library, str(target), None, None, seconds, f"kernels were not read: {refusal.what}")
     kernels = host_kernels(library, prefix)
     unknown = any(kernel.hollow is None for kernel in kernels)
     hollow = [kernel.name for kernel in kernels if kernel.hollow]

@@ -69,8 +69,11 @@ def families(image: Image, spilled: Mapping[str, tuple[int, int]] | None = None)
 
 
 def artifact(path: Path, images: Sequence[Image], target: str, seconds: float) -> Artifact:
-    """The record of one binary: how many kernels it holds for the target, and how many of them are hollow."""
-    chosen = [image for image in images if image.arch == target]
+    """The record of one binary: how many kernels it holds for the target, and how many of them are hollow.
+
+    A bare target (``sm_120``) is also met by an image with a suffix (``sm_120a``), which is what packages build.
+    """
+    chosen = [image for image in images if target in {image.arch, image.arch.rstrip("af")}]
     if not chosen:
         others = ", ".join(sorted({image.arch for image in images}))
         return Artifact(path, target, 0, None, seconds, f"it holds no code for {target}, only for {others}")
