@@ -435,7 +435,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--steps", nargs="+", default=["check", "ops", "fail", "nccl", "time", "decode", "endure"])
-    parser.add_argument("--replays", type=int, default=20_000)
+    parser.add_argument("--replays", type=int, default=20_000, help="graph replays of the endurance check")
     options = parser.parse_args()
     result = one_gpu(options) if options.gpus == 1 else several_gpus(options)
     if options.out:

@@ -39,8 +39,9 @@ NCCL_ARMS: dict[str, dict[str, str]] = {
     "p2p": {},
     "p2p LL": {"NCCL_PROTO": "LL"},
 }
-"""Settings of NCCL. Best of the ``shm`` ones is the baseline without a peer path; ``p2p`` uses NVLink where there is one."""
+"""Settings of NCCL. Best of the ``shm`` ones is the baseline without a peer path; ``p2p`` uses NVLink if there."""
 
+LINES = (Line.LL8, Line.F16, Line.F12)
 FUSED = [Case(Dtype.BFLOAT16, rows, 4096) for rows in (1, 2, 4, 8, 16, 32)]
 WIDE = [Case(Dtype.BFLOAT16, rows, 8192) for rows in (1, 4, 16)]
 PLAIN = [Case(Dtype.BFLOAT16, size // 2) for size in (4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)]
@@ -90,9 +91,9 @@ def wanted(world: int) -> list[Variant]:
 
     out: list[Variant] = []
     for case in FUSED + WIDE + PLAIN:
-        for choice in choices(world, case):
+        for choice in choices(world, case, LINES):
             for push in (False, True):
-                if push and case not in FUSED[:4] + PLAIN[1:4]:
+                if push and (case not in FUSED[:4] + PLAIN[1:4] or choice.line == int(Line.F12)):
                     continue
                 out.append(realise(choice, world, case.dtype, case.rows, hidden=case.hidden, push=push))
     out += [shape.variant(world) for shape in mix(world)]
@@ -121,7 +122,7 @@ def run_all(options: argparse.Namespace, build_all: Callable[[list[Variant], int
     if "nccl" in options.steps:
         result["nccl"] = {name: step(name, "nccl", world, 60.0, env) for name, env in NCCL_ARMS.items()}
     if "time" in options.steps:
-        result["host"] = step("host", "time", world, 150.0, NO_P2P, transport="host")
+        result["host"] = step("host", "time", world, 200.0, NO_P2P, transport="host")
         for transport in ("push", "pull"):
             result[transport] = step(transport, "time", world, 90.0, transport=transport, short=True)
     if "decode" in options.steps:
@@ -224,15 +225,20 @@ def job_nccl(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
 def job_time(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
     """Every candidate: checked on every kind of message, then timed; the best of each format."""
     from ungate_allreduce import Workspace
+    from ungate_allreduce.selftest import tear_test
 
     workspace = Workspace.create(transport=options["transport"], max_bytes=1024 * KIB, deadline_s=5.0)
     cases = FUSED[:4] + PLAIN[1:4] if options.get("short") else FUSED + WIDE + PLAIN
+    tears = tear_test(workspace) if options["transport"] == "host" else None
+    lines = LINES if tears and tears.whole else LINES[:2]
+    if rank == 0:
+        say(f"  {options['transport']}: {tears}")
     rows: list[dict[str, Any]] = []
     everything: list[list[Any]] = []
     checked = wrong = 0
     for case in cases:
         best: dict[str, dict[str, Any]] = {}
-        for choice in choices(world, case):
+        for choice in choices(world, case, lines):
             bad = screen(workspace, case, choice, kinds=("mixed",))
             checked += 1
             if bad:
@@ -253,6 +259,7 @@ def job_time(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
     workspace.close()
     columns = ["rows", "hidden", *asdict(Choice()), "us"]
     return {
+        "tear_test": asdict(tears) if tears else None,
         "candidates": checked, "candidates_wrong": wrong, "rows": rows,
         "all": {"columns": columns, "values": everything},
     }  # fmt: skip

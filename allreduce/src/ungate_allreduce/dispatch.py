@@ -24,8 +24,8 @@ def _choose(workspace: Workspace, dtype: Dtype, pattern: str, size: int) -> Choi
     if choice.transport != "nccl" and size > workspace.layout.max_bytes:
         if workspace.fallback is None:
             raise Unsupported(
-                f"A message of {size} bytes is larger than this workspace ({workspace.layout.max_bytes} bytes), and it has "
-                "no fallback group. Pass fallback=<an NCCL group> to Workspace.create, or a larger max_bytes."
+                f"A message of {size} bytes is larger than this workspace ({workspace.layout.max_bytes} bytes), and it "
+                "has no fallback group. Pass fallback=<an NCCL group> to Workspace.create, or a larger max_bytes."
             )
         return Choice(transport="nccl")
     return choice

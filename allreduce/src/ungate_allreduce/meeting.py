@@ -47,8 +47,8 @@ class Meeting:
             while (value := cell.value) >> 32 != self.count:
                 if any(self.segment.word(REPORT_OFFSET + CELL_BYTES * other).value for other in range(self.world)):
                     raise PeerTimeout(
-                        f"Another rank gave up while rank {self.rank} waited for {what}: the ranks make different calls, "
-                        "or one has died. Call rebuild() on all ranks, or make a new workspace."
+                        f"Another rank gave up while rank {self.rank} waited for {what}: the ranks make different "
+                        "calls, or one has died. Call rebuild() on all ranks, or make a new workspace."
                     )
                 if time.monotonic() > deadline:
                     raise PeerTimeout(

@@ -102,7 +102,7 @@ class Variant:
             raise Unsupported("Reading behind the push needs one shot and all lines of a thread in registers at once.")
         if self.line is Line.F12 and self.hidden and self.part_words > 8192:
             raise Unsupported(
-                f"F12 stages a row part in shared memory, at most 8192 words; this has {self.part_words}."
+                f"F12 stages a row part of at most 8192 words in shared memory; this has {self.part_words}."
             )
 
     @property

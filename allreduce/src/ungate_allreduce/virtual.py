@@ -14,7 +14,7 @@ import numpy as np
 
 from .driver import driver
 from .launch import STATE_BUDGET_OFFSET, STATE_BYTES, Own, fill, launch_type
-from .layout import CELL_BYTES, HEADER_LINES, SENTINEL_GENERATIONS, REPORT_OFFSET, Layout
+from .layout import CELL_BYTES, HEADER_LINES, REPORT_OFFSET, SENTINEL_GENERATIONS, Layout
 from .loaded import Kernel, load
 from .memory import Segment
 from .slots import Slots, host_slots

@@ -87,7 +87,9 @@ class Workspace:
 
         ``max_bytes`` is the largest reduced tensor; ``deadline_s`` how long a kernel waits for its peers before it
         gives up. ``table`` holds measured choices (the formula's are used without one); ``fallback`` is a torch process
-        group whose ``all_reduce`` takes what the table leaves to it. The current CUDA device is used. Raises Unsupported (nothing left behind) or CallMismatch.
+        group whose ``all_reduce`` takes what the table leaves to it. The current CUDA device is used. A peer path
+        (``transport`` push or pull) is proven with data first. Raises Unsupported (nothing left behind) or
+        CallMismatch.
         """
         import torch
 
@@ -128,6 +130,14 @@ class Workspace:
         self.table, self.fallback = table, fallback
         self._clear()
         peers.gather(None)
+        if transport != "host":
+            from .selftest import peer_test
+
+            try:
+                peer_test(self)
+            except AllreduceError:
+                self.close()
+                raise
         return self
 
     @staticmethod
@@ -283,11 +293,12 @@ class Workspace:
             raise PeerTimeout(f"Rank {peer} gave up before or in call {call}, so rank {self.rank} did too. {again}")
         if reason == 4:
             raise PeerTimeout(
-                f"A block of rank {self.rank} itself did not arrive within {self.deadline_s:g} s at call {call}. {again}"
+                f"A block of rank {self.rank} itself did not arrive within {self.deadline_s:g} s at call {call}. "
+                f"{again}"
             )
         raise PeerTimeout(
-            f"Rank {peer} did not arrive at call {call} of rank {self.rank} within {self.deadline_s:g} s: it is dead, hung "
-            f"or makes other calls. {again}"
+            f"Rank {peer} did not arrive at call {call} of rank {self.rank} within {self.deadline_s:g} s: it is dead, "
+            f"hung or makes other calls. {again}"
         )
 
     def _there(self, peer: int, call: int) -> str:

@@ -15,6 +15,24 @@ DEV void ld_state(const State* state, u32* out) {
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3]) : "l"(state) : "memory");
 }
 
+#if PDL
+// While the kernel before this one still runs: parameters come from constant memory, which every launch finds cold,
+// so read one of each of its lines; and bring the first row's addresses and lines near. A prefetch reads nothing.
+DEV void warm(const Params& p) {
+  const u64 even = (u64)p.input ^ p.partials ^ p.source[0] ^ p.target[0];
+  asm volatile("{.reg .pred q;\n\tsetp.eq.u64 q, %0, 1;\n\t@q trap;}" ::"l"(even));
+#if PATTERN
+  const u32 at = threadIdx.x * 16u;
+  if (threadIdx.x % 8u == 0u && at < HIDDEN * (4 / EPW) && blockIdx.x / SPLIT < p.rows) {
+    const u64 row = row_bytes(blockIdx.x / SPLIT) + at;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p.input + row));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight + at));
+    if (p.residual) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.residual + row));
+  }
+#endif
+}
+#endif
+
 // A worker has read the state and pushed its lines: the service warp may advance the epoch, and the next kernel
 // may be launched up to its own wait.
 DEV void released(bool first) {
@@ -52,22 +70,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
   const int tid = threadIdx.x;
   const bool worker = tid < THREADS;
 #if PDL
+  warm(p);
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
-  u32 state[4];
-  ld_state(p.state, state);
-  const u32 tag = state[0] + 1u, calls = state[2];
-  bool failed = state[1] != 0u;
+  u32 tag = 0u, calls = 0u, prior = 0u;
+  u64 area = 0u;
+  bool failed = false;
   Wait wait = {0u, 0ull};
-  u32 prior = 0u;
-
 #if LINE_WORDS == 4
   const u64 phase = p.sentinel_phase;
-  const u64 area = p.sentinel_offset + (calls % GENERATIONS) * p.sentinel_generation;
-  const u32 used = calls > 1u ? ld_u32_gpu(&p.state->used[(calls - 2u) % GENERATIONS]) : 0u;
+  u32 used = 0u;
 #else
   const u64 phase = p.tagged_phase;
-  const u64 area = p.tagged_offset + (tag & 1u) * p.tagged_generation;
 #endif
 
 #if PATTERN
@@ -99,6 +113,20 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #pragma unroll
       for (int w = 0; w < LINE_WORDS; ++w) word[v][w] = 0u;
       if (valid[v]) load_row<LINE_WORDS>(p.input + row_bytes(t.row), t.word + i * LINE_WORDS, row_elements(p), word[v]);
+    }
+    if (first) {
+      // Behind the loads of the row: whatever waits for the state does not hold those up.
+      u32 state[4];
+      ld_state(p.state, state);
+      tag = state[0] + 1u;
+      calls = state[2];
+      failed = state[1] != 0u;
+#if LINE_WORDS == 4
+      area = p.sentinel_offset + (calls % GENERATIONS) * p.sentinel_generation;
+      used = calls > 1u ? ld_u32_gpu(&p.state->used[(calls - 2u) % GENERATIONS]) : 0u;
+#else
+      area = p.tagged_offset + (tag & 1u) * p.tagged_generation;
+#endif
     }
 #if PATTERN
     u32 residual[EV][EW], weight[EV][EW];
