@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ungate.errors import Refusal
 from ungate.model import Chain, Recipe
@@ -79,6 +80,11 @@ def _definitions(graph: Graph, name: str) -> Iterator[Thing]:
 def _of_symbol(trace: Trace, thing: Thing, asked: str) -> Chain:
     """Up from a symbol to the flag that decides about it, and down from there to the kernel."""
     route = upward(trace.graph, thing, trace.switches.decides)
+    if route is not None and route.influence is not None and trace.graph.names.building(thing):
+        for chain in _of_attribute(trace, "", route.influence.attribute):
+            build = [hop for hop in chain.hops if hop.kind == "jit-module"]
+            if build and build[0].symbol == thing.name:
+                return replace(chain, feature=asked)
     recipe = _recipe(trace, asked, "", route.influence.attribute if route and route.influence else "")
     return trace.assemble(recipe, thing, route, ())
 
@@ -165,8 +171,6 @@ def _of_message(trace: Trace, text: str) -> tuple[Chain, ...]:
 
 
 def _told(chain: Chain, hit: message.Raised, sites: tuple[str, ...]) -> Chain:
-    from dataclasses import replace
-
     notes = [f"The message is written at {hit.scope.module.file}:{hit.line} by {hit.scope.name}."]
     if len(sites) > 1:
         notes.append(f"It can come from {len(sites)} calls: {', '.join(sites)}.")

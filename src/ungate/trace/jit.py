@@ -168,7 +168,7 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
             step = (*steps, Step(scope, use, verified))
             if target.kind == "native":
                 build = graph.scope(target)
-                if build is not None:
+                if build is not None and (use.call or not target.trail):
                     key = (target.module, target.name, ".".join(target.trail))
                     found.setdefault(key, Descent(step, build, target.trail[0] if target.trail else ""))
             elif target.kind == "class":

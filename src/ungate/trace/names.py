@@ -190,8 +190,9 @@ class Names:
                 if thing is not None and thing.kind == "instance":
                     return thing
                 wrapper = dotted(func).rpartition(".")[2].rstrip("()")
-                if wrapper in _WRAPPERS and arguments:
-                    return self._value(arguments[-1], scope, name, depth + 1)
+                if wrapper in _WRAPPERS:
+                    inner = (self._value(argument, scope, name, depth + 1) for argument in arguments)
+                    return next((found for found in inner if found is not None), None)
                 return thing
             case ast.IfExp(body=body, orelse=orelse):
                 return self._value(body, scope, name, depth + 1) or self._value(orelse, scope, name, depth + 1)

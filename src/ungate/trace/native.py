@@ -170,7 +170,7 @@ def _indent(code: bytes) -> int:
 
 def _opens(head: bytes) -> tuple[str, bytes]:
     text = _without_templates(head.strip())
-    if re.search(rb"\bnamespace\b", text) or text.startswith(b"extern"):
+    if re.search(rb"\bnamespace\b", text) or text == b"extern":
         return "namespace", b""
     plain = re.search(rb"\b(?:struct|class|union|enum(?:\s+class)?)\b(?!.*\()\s*(?:\w+\s*\([^)]*\)\s*)*([\w:]*)", text)
     for match in _CALLED.finditer(text):

@@ -1,0 +1,71 @@
+"""Recipes: those that come along load, and every error of a broken one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ungate.errors import Refusal
+from ungate.model import Cell
+from ungate.recipes import load, names
+
+CELL = "[[cells]]\nconcurrency = 1\nprompt_tokens = 1\noutput_tokens = 1\n"
+GOOD = 'name = "mine"\nsummary = "S."\npackages = ["p"]\nentries = ["p.m:f"]\n'
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_recipe_that_comes_along_loads_under_its_own_name(name: str) -> None:
+    recipe = load(name)
+    assert recipe.name == name
+    assert (recipe.packages and recipe.entries and recipe.flag.startswith("--")) or recipe.attribute
+
+
+def test_a_file_is_read_into_the_record(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + '[proof]\nlog = "on"\n[[cells]]\nconcurrency = 1\nprompt_tokens = 2\noutput_tokens = 3\n')
+    recipe = load(path)
+    assert (recipe.name, recipe.entries, dict(recipe.proof)) == ("mine", ("p.m:f",), {"log": "on"})
+    assert recipe.cells == (Cell(1, 2, 3),)
+
+
+def test_an_unknown_name_gets_the_nearest_one() -> None:
+    with pytest.raises(Refusal, match=r"no recipe named 'lab-allreduce'.*Did you mean lab-allreduce-fusion\?"):
+        load("lab-allreduce")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        pytest.param("name = ", "not valid TOML", id="toml"),
+        pytest.param(
+            "", "name is missing; summary is missing; packages is missing; entries is missing", id="all-missing"
+        ),
+        pytest.param(GOOD + "color = 1\n", "one error: color is not a field of a recipe", id="unknown-field"),
+        pytest.param(GOOD + "needs_peer_access = 1\n", "needs_peer_access: ", id="wrong-kind"),
+        pytest.param(GOOD.replace("p.m:f", "p.m.f"), "entries.0 has not the form", id="symbol"),
+        pytest.param(
+            GOOD + "[[cells]]\nconcurrency = 0\nprompt_tokens = 1\noutput_tokens = 1\n",
+            "cells.0.concurrency",
+            id="zero",
+        ),
+    ],
+)
+def test_a_broken_file_is_refused_with_all_its_errors(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text(text)
+    with pytest.raises(Refusal) as refused:
+        load(str(path))
+    assert str(path) in refused.value.what and words in refused.value.what
+    assert refused.value.next_step
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    for path, words in (
+        (tmp_path / "none.toml", "No such file"),
+        (tmp_path, "directory"),
+        (tmp_path / "latin.toml", "not UTF-8"),
+    ):
+        with pytest.raises(Refusal, match=words):
+            load(f"{path}/" if path == tmp_path else str(path))
