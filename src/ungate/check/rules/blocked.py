@@ -1,0 +1,31 @@
+"""A step that no edit can open: a prebuilt binary, an instruction that the target lacks.
+
+As printed::
+
+    terminal  gen_module: the kernels are downloaded binaries for sm_100a  flashinfer/jit/x.py:12
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ungate.check.question import Question
+from ungate.model import Finding, Reached
+
+__all__ = ["find"]
+
+
+def find(question: Question) -> Iterator[Finding]:
+    """One terminal finding for each blocked hop on the way."""
+    for hop in question.chain.hops:
+        if hop.blocker:
+            yield Finding(
+                rule="blocked",
+                severity="terminal",
+                what=f"{hop.symbol or hop.file}: {hop.blocker}",
+                advice="No edit helps. Look for a release that brings it: ungate releases DIST --feature "
+                f"{hop.symbol or 'NAME'} --target {question.target}",
+                file=hop.file,
+                line=hop.line,
+                reached=Reached.YES,
+            )
