@@ -21,22 +21,27 @@ def check(request: Request, records: Records, context: Context) -> Records:
 
     chain = records.chain
     assert chain is not None
-    closed = to_open(chain)
-    first = frozenset(gate.id for hop in chain.hops if hop.kind == "jit-module" for gate in hop.gates if gate in closed)
     context.report("checking what opening would do")
+
+    def ask(opened: frozenset[str]) -> tuple[Finding, ...]:
+        return ungate.check.check(
+            chain,
+            request.target,
+            records.packages,
+            opened=opened,
+            facts=records.facts,
+            needs_peer_access=request.recipe.needs_peer_access,
+            instead=request.recipe.instead,
+        )
+
+    closed = to_open(chain)
     whole = frozenset(gate.id for gate in closed)
-    findings = list(
-        ungate.check.check(
-            chain, request.target, records.packages, opened=whole, facts=records.facts, scan=records.scan
-        )
-    )
+    first = frozenset(gate.id for hop in chain.hops if hop.kind == "jit-module" for gate in hop.gates) & whole
+    findings = list(ask(whole))
     if first and first != whole:
-        alone = ungate.check.check(
-            chain, request.target, records.packages, opened=first, facts=records.facts, scan=records.scan
-        )
         findings += [
-            replace(finding, what=f"If only the JIT gate were opened: {finding.what}")
-            for finding in alone
+            replace(finding, what=f"if only the JIT gate were opened, {finding.what}")
+            for finding in ask(first)
             if finding not in findings
         ]
     stopped = next((finding.what for finding in findings if finding.severity == "terminal"), "")

@@ -85,11 +85,16 @@ def prove(
     *,
     series: Series | None = None,
     units: Sequence[str] = (),
+    reference: Target | None = None,
     jobs: int = 1,
     deadline_s: float = 3600.0,
     report: Report = silent,
 ) -> Proof:
-    """Compile the recipe's module from ``packages`` (installed, or an overlay's) and read what each unit holds."""
+    """Compile the recipe's module from ``packages`` (installed, or an overlay's) and read what each unit holds.
+
+    With ``reference`` each unit is compiled for that architecture too, to tell what is empty by design. Where the
+    installed sources were compiled before, what the edits changed is found as well.
+    """
     if not recipe.build:
         raise Refusal(
             f"The recipe {recipe.name} names no build, so there is nothing to compile.",
@@ -104,25 +109,42 @@ def prove(
         )
     module = describe(recipe.build, package, companion(env, package, report))
     edited = tuple(sorted(series.after)) if series else ()
-    folder = (
-        cache_dir() / "builds" / f"{module.package}-{module.version}" / (series.digest[:16] if series else "installed")
-    )
+    builds = cache_dir() / "builds" / f"{module.package}-{module.version}"
+    folder = builds / (series.digest[:16] if series else "installed")
     compiled = compile_module(module, target, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
+    others: tuple[Compiled, ...] = ()
+    if reference is not None:
+        others = compile_module(module, reference, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
+    compared = {other.source: other.cubin for other in others if other.cubin}
     goal = effective_target(module, target)
     gates = {edit.file: edit.gate for edit in series.edits} if series else {}
-    proved = tuple(_unit(recipe, package, one, goal, gates, report) for one in compiled)
+    before = builds / "installed" if series else None
+    proved = tuple(
+        _unit(recipe, package, one, goal, gates, compared.get(one.source), before, report) for one in compiled
+    )
     return Proof(module, goal, edited, proved)
 
 
 def _unit(
-    recipe: Recipe, package: Package, one: Compiled, target: Target, gates: dict[str, str], report: Report
+    recipe: Recipe,
+    package: Package,
+    one: Compiled,
+    target: Target,
+    gates: dict[str, str],
+    reference: Path | None,
+    before: Path | None,
+    report: Report,
 ) -> UnitProof:
     if one.cubin is None:
         return UnitProof(one, None, (), tuple(_complaints(package, one, gates)))
     report(f"reading the kernels of {one.source.name}")
     images = sass.read(one.cubin, report=report)
     advice = f"See what closes them, and open it too: ungate check {recipe.name} --target {target}"
-    findings = tuple(finding for image in images for finding in proof.hollow(image, advice))
+    (other,) = sass.read(reference) if reference else (None,)
+    findings = tuple(finding for image in images for finding in proof.hollow(image, advice, other))
+    if before is not None and (before / one.cubin.name).exists():
+        (old,) = sass.read(before / one.cubin.name)
+        findings += tuple(finding for image in images for finding in proof.changes(old, image))
     rows = tuple(row for image in images for row in proof.families(image, one.spills))
     return UnitProof(one, proof.artifact(one.cubin, images, str(target), one.seconds), rows, findings)
 

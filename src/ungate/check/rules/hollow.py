@@ -1,7 +1,7 @@
 """A kernel that would be compiled without a body.
 
-The body stands under a condition that stays closed for the target, and nothing stands in an ``#else``. Such a kernel can
-be launched; it does nothing, reports no error, and its outputs are whatever was in memory.
+The body stands under a condition that stays closed for the target, and nothing stands in an ``#else``. Such a kernel
+can be launched; it does nothing, reports no error, and its outputs are whatever was in memory.
 
 As printed::
 
@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 
 from ungate.check.question import Question
-from ungate.model import Finding, Gate, Hop, Reached
+from ungate.model import Finding, Gate, Hop, Reached, Sense
 from ungate.source.cuda.directives import Reading, read
 from ungate.source.cuda.functions import Function, functions
 
@@ -31,7 +31,8 @@ def find(question: Question) -> Iterator[Finding]:
     """One finding for each kernel, in the files of the chain, of which nothing would be left."""
     seen: set[str] = set()
     for hop in question.hops:
-        gates = [gate for gate in hop.gates if gate.span != (0, 0) and question.closed(gate)]
+        closed = [gate for gate in hop.gates if gate.span != (0, 0) and question.closed(gate)]
+        gates = [gate for gate in closed if gate.sense is Sense.ALLOW]
         path = question.path(hop.file)
         if not gates or path is None or path.suffix == ".py" or hop.file in seen:
             continue
@@ -56,7 +57,7 @@ def _in_file(question: Question, hop: Hop, text: str, gates: list[Gate]) -> Iter
             severity="danger",
             what=f"{function.name} would have no body on {question.target}",
             advice=f"Open the condition in line {gate.line} too, or leave all of them closed.",
-            evidence=f"line {gate.line}: {' '.join(gate.condition.split())} lets through {gate.passes}; there is no #else",
+            evidence=f"line {gate.line}: {' '.join(gate.condition.split())} lets through {gate.passes}; no #else",
             file=hop.file,
             line=first,
             end_line=last,

@@ -5,7 +5,7 @@ power and a small share of the throughput.
 
 As printed::
 
-    terminal  GPUs 0 and 1 have no peer access (chipset not supported), and the feature maps peer memory
+    terminal  GPUs 0 and 1 have no peer access (chipset not supported); the feature maps peer memory
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def find(question: Question) -> Iterator[Finding]:
         yield Finding(
             rule="topology",
             severity="terminal",
-            what=f"GPUs {link.first} and {link.second} have no peer access{why}{more}, and the feature maps peer memory",
+            what=f"GPUs {link.first} and {link.second} have no peer access{why}{more}; the feature maps peer memory",
             advice=helps,
             evidence=f"driver: read {link.read}, write {link.write}, path {link.path}",
             reached=Reached.YES,
