@@ -85,6 +85,20 @@ def test_hollow_kernels_are_counted_named_and_exit_1(
 
 
 @pytest.mark.toolkit
+def test_a_reference_tells_what_is_empty_by_design(
+    recipe: Path, package: Package, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = package.root / "flashinfer/data/csrc/plain.cu"
+    plain.write_text("__global__ void warm_up() {}\n")
+    only = ("--as-installed", "--unit", "plain.cu", "--json")
+    assert build(recipe, package, *only) == 1
+    capsys.readouterr()
+    assert build(recipe, package, *only, "--reference", "sm_90") == 0
+    (unit,) = json.loads(capsys.readouterr().out)["units"]
+    assert [finding["rule"] for finding in unit["findings"]] == ["empty-by-design"]
+
+
+@pytest.mark.toolkit
 def test_what_does_not_compile_is_a_finding_with_its_place(
     recipe: Path, package: Package, capsys: pytest.CaptureFixture[str]
 ) -> None:

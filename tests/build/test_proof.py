@@ -88,3 +88,8 @@ def test_an_empty_image_is_not_a_stale_build() -> None:
 def test_what_is_empty_everywhere_is_empty_by_design() -> None:
     reference = image(kernel("lamport-1", Effect.PRESENT), kernel("lamport-2", Effect.HOLLOW), arch="sm_90a")
     assert [one.name for one in proof.emptied(CLOSED, reference)] == ["lamport-1"]
+    note, lamport, guard = proof.hollow(CLOSED, "do this", reference)
+    assert (note.rule, note.severity) == ("empty-by-design", "note")
+    assert note.what.startswith("2 kernels have no body for sm_90a either")
+    assert lamport.what.startswith("all 1 kernels of ns::lamport")
+    assert guard.rule == "trapping-binary"

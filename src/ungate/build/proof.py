@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -84,9 +84,27 @@ def artifact(path: Path, images: Sequence[Image], target: str, seconds: float) -
     return Artifact(path, target, kernels, count, seconds, f"hollow: {note}" if note else "")
 
 
-def hollow(image: Image, advice: str) -> tuple[Finding, ...]:
-    """A finding for each family with kernels that have no body, and one for those that do nothing but trap."""
+def hollow(image: Image, advice: str, reference: Image | None = None) -> tuple[Finding, ...]:
+    """A finding for each family with kernels that have no body, and one for those that do nothing but trap.
+
+    ``reference`` is the same source compiled for an architecture it was written for: what has no body there either is
+    empty by design, and only a note.
+    """
     found = []
+    if reference is not None:
+        lost = {kernel.name for kernel in emptied(image, reference)}
+        meant = [kernel for kernel in image.kernels if kernel.effect is Effect.HOLLOW and kernel.name not in lost]
+        if meant:
+            found.append(
+                Finding(
+                    rule="empty-by-design",
+                    severity="note",
+                    what=f"{len(meant)} kernels have no body for {reference.arch} either, such as "
+                    f"{family(meant[0].title)}.",
+                    advice="Nothing is to be done about these.",
+                )
+            )
+            image = replace(image, kernels=tuple(kernel for kernel in image.kernels if kernel not in meant))
     for one in families(image):
         which = f"all {one.kernels}" if one.hollow == one.kernels else f"{one.hollow} of {one.kernels}"
         if one.hollow:

@@ -27,6 +27,7 @@ __all__ = ["build"]
 @click.option("--as-installed", is_flag=True, help="Compile the installed sources as they are, opening nothing.")
 @click.option("--open", "only", multiple=True, metavar="GATE", help="Open only this gate (its id); repeatable.")
 @click.option("--unit", "units", multiple=True, metavar="FILE", help="Compile only this source file; repeatable.")
+@click.option("--reference", metavar="ARCH", help="Compile for this one too, to tell what is empty by design (sm_90).")
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Units at a time.")
 @click.option(
     "--deadline-minutes", type=click.FloatRange(0.1), default=60.0, show_default=True, help="For each unit, at most."
@@ -40,6 +41,7 @@ def build(
     as_installed: bool,
     only: tuple[str, ...],
     units: tuple[str, ...],
+    reference: str | None,
     jobs: int,
     deadline_minutes: float,
     as_json: bool,
@@ -74,6 +76,7 @@ def build(
             goal,
             series=series if series and series.edits else None,
             units=units,
+            reference=Target.parse(reference) if reference else None,
             jobs=jobs,
             deadline_s=deadline_minutes * 60,
             report=report,
@@ -83,7 +86,7 @@ def build(
     else:
         for part in _told(proof):
             paper().print(part)
-    return Exit.FINDINGS if proof.findings else Exit.DONE
+    return Exit.FINDINGS if any(finding.severity != "note" for finding in proof.findings) else Exit.DONE
 
 
 def _told(proof: Proof) -> Iterator[RenderableType]:
@@ -101,10 +104,12 @@ def _told(proof: Proof) -> Iterator[RenderableType]:
     yield Text("")
     for finding in proof.findings:
         place = f"  {finding.file}:{finding.line}" if finding.file else ""
-        yield Text.assemble((f"{finding.severity:<9}", "bold red"), finding.what, (place, "cyan"))
-        yield Text(f"         {finding.evidence}", style="dim")
+        style = "dim" if finding.severity == "note" else "bold red"
+        yield Text.assemble((f"{finding.severity:<9}", style), finding.what, (place, "cyan"))
+        if finding.evidence:
+            yield Text(f"         {finding.evidence}", style="dim")
         yield Text(f"         {finding.advice}", style="dim")
-    if not proof.findings:
+    if all(finding.severity == "note" for finding in proof.findings):
         yield Text(
             "Every kernel has a body. That it gives right results is for the correctness ladder to show.", "green"
         )
