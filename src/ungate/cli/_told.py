@@ -13,7 +13,7 @@ from ungate.cli._chain import chain_lines
 from ungate.model import Decision, Finding, Series, Target, Verdict
 from ungate.pipeline.records import Records, Request
 
-__all__ = ["told"]
+__all__ = ["findings", "told"]
 
 _SEVERITY = {"terminal": "bold red", "danger": "red", "warning": "yellow", "note": "dim"}
 _DECISION = {Decision.KEEP: "bold green", Decision.REVERT: "bold red", Decision.INCONCLUSIVE: "bold yellow"}
@@ -23,8 +23,9 @@ def _title(text: str) -> Text:
     return Text(f"\n{text}", style="bold underline")
 
 
-def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:
-    for finding in findings:
+def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
+    """Each finding with its place and its advice."""
+    for finding in found:
         line = Text(f"{finding.severity:8}", style=_SEVERITY.get(finding.severity, ""))
         line.append(f" {finding.what}")
         if finding.file:
@@ -93,7 +94,7 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
         yield from chain_lines(records.chain)
     if records.findings:
         yield _title("Checks")
-        yield from _findings(records.findings)
+        yield from findings(records.findings)
     if records.series is not None:
         yield _title("Edits, in a private copy")
         yield from _edits(records.series, request.target)

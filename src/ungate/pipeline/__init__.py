@@ -17,6 +17,7 @@ from ungate.host.progress import Report, silent
 from ungate.model import Decision, Recipe, Task
 from ungate.pipeline import launching, measuring, opening, reading
 from ungate.pipeline.document import document
+from ungate.pipeline.opening import ask
 from ungate.pipeline.reading import prepare
 from ungate.pipeline.records import Context, Records, Request, Stage
 from ungate.pipeline.telling import fingerprint, following, reopen, tell
@@ -24,7 +25,7 @@ from ungate.pipeline.telling import fingerprint, following, reopen, tell
 if TYPE_CHECKING:
     from ungate.record import Ledger
 
-__all__ = ["STAGES", "Outcome", "Request", "forecast", "new_folder", "prepare", "run", "stages_of"]
+__all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "run", "stages_of"]
 
 STAGES: tuple[Stage, ...] = (
     Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),

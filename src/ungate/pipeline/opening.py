@@ -6,13 +6,16 @@ from dataclasses import replace
 
 from ungate.errors import Refusal
 from ungate.host import packages as installed
+from ungate.host.environment import Environment
+from ungate.host.facts import HostFacts
 from ungate.host.folders import cache_dir
-from ungate.model import Finding, Series
+from ungate.host.progress import Report, silent
+from ungate.model import Finding, Recipe, Series, Target
 from ungate.pipeline.environment import base_environment
-from ungate.pipeline.reading import to_open
+from ungate.pipeline.reading import prepare, to_open
 from ungate.pipeline.records import Context, Records, Request
 
-__all__ = ["build", "check", "patch"]
+__all__ = ["ask", "build", "check", "patch"]
 
 
 def check(request: Request, records: Records, context: Context) -> Records:
@@ -46,6 +49,40 @@ def check(request: Request, records: Records, context: Context) -> Records:
         ]
     stopped = next((finding.what for finding in findings if finding.severity == "terminal"), "")
     return replace(records, findings=tuple(findings), stopped=stopped)
+
+
+def ask(
+    recipe: Recipe,
+    environment: Environment,
+    target: Target,
+    opened: frozenset[str],
+    facts: HostFacts | None,
+    report: Report = silent,
+) -> tuple[Finding, ...]:
+    """The findings for a recipe with the gates ``opened`` (ids), or with all of them where none is named.
+
+    Refusal for an id that is no closed gate of the recipe's chain.
+    """
+    import ungate.check
+
+    packages = tuple(installed.find(environment, name) for name in recipe.packages)
+    _, chain, _ = prepare(recipe, packages, target, report)
+    closed = {gate.id: gate for gate in to_open(chain)}
+    if strangers := opened - closed.keys():
+        listed = ", ".join(f"{key} ({gate.file}:{gate.line})" for key, gate in list(closed.items())[:6])
+        raise Refusal(
+            f"{', '.join(sorted(strangers))} is no closed gate of {recipe.name} for {target}; closed are {listed or 'none'}.",
+            f"See the ids: ungate why {recipe.name} --target {target} --json",
+        )
+    return ungate.check.check(
+        chain,
+        target,
+        packages,
+        opened=opened or frozenset(closed),
+        facts=facts,
+        needs_peer_access=recipe.needs_peer_access,
+        instead=recipe.instead,
+    )
 
 
 def patch(request: Request, records: Records, context: Context) -> Records:

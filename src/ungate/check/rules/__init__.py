@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterator
 from ungate.check.question import Question
 from ungate.model import Finding
 
-__all__ = ["Rule", "rules"]
+__all__ = ["Rule", "names", "rules"]
 
 Rule = Callable[[Question], Iterator[Finding]]
+
+
+def names() -> tuple[str, ...]:
+    """The names of all rules."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
     """Every rule, by the name of its file."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(importlib.import_module(f"{__name__}.{name}").find for name in names)
+    return tuple(importlib.import_module(f"{__name__}.{name}").find for name in names())
