@@ -71,7 +71,8 @@ def ask(
     if strangers := opened - closed.keys():
         listed = ", ".join(f"{key} ({gate.file}:{gate.line})" for key, gate in list(closed.items())[:6])
         raise Refusal(
-            f"{', '.join(sorted(strangers))} is no closed gate of {recipe.name} for {target}; closed are {listed or 'none'}.",
+            f"{', '.join(sorted(strangers))} is no closed gate of {recipe.name} for {target}; "
+            f"closed are {listed or 'none'}.",
             f"See the ids: ungate why {recipe.name} --target {target} --json",
         )
     return ungate.check.check(
