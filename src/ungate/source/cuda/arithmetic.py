@@ -19,6 +19,13 @@ FREE = Free()
 Value = int | None | Free
 
 
+class _Unsigned(int):
+    """A value of the preprocessor's unsigned type, which has 64 bits and makes any signed operand unsigned."""
+
+
+_BITS = 1 << 64
+
+
 class Meanings(Protocol):
     """What the names in an expression are."""
 
@@ -72,6 +79,23 @@ def _logical(decisive: bool, left: Value, right: Value) -> Value:
     return None if None in told else int(not decisive)
 
 
+_COMPARES = frozenset({"==", "!=", "<", "<=", ">", ">="})
+
+
+def _apply(sign: str, first: int, second: int) -> int | None:
+    operation = _OPERATORS.get(sign)
+    if operation is None:
+        return None
+    shift = sign in {"<<", ">>"}
+    unsigned = isinstance(first, _Unsigned) or (isinstance(second, _Unsigned) and not shift)
+    if unsigned:
+        first, second = int(first) % _BITS, int(second) if shift else int(second) % _BITS
+    result = operation(first, second)
+    if result is None or sign in _COMPARES:
+        return None if result is None else int(result)
+    return _Unsigned(result % _BITS) if unsigned else int(result)
+
+
 _LEAST_MACRO = 300
 
 
@@ -91,8 +115,8 @@ def _one_scale(left: Expression, first: Value, right: Expression, second: Value)
 def evaluate(expression: Expression, arch: int, meanings: Meanings) -> Value:
     """The value for one arch (compute capability; 0 is the host pass)."""
     match expression:
-        case Number(value=value):
-            return value
+        case Number(value=value, unsigned=unsigned):
+            return _Unsigned(value) if unsigned else value
         case Name(name=name):
             return meanings.value(name, arch)
         case Defined(name=name):
@@ -104,7 +128,8 @@ def evaluate(expression: Expression, arch: int, meanings: Meanings) -> Value:
             operand = evaluate(inner, arch, meanings)
             if not isinstance(operand, int):
                 return operand
-            return {"!": int(not operand), "-": -operand, "+": operand, "~": ~operand}.get(sign)
+            result = {"!": int(not operand), "-": -operand, "+": operand, "~": ~operand}.get(sign)
+            return _Unsigned(result % _BITS) if isinstance(operand, _Unsigned) and sign != "!" and result else result
         case Binary(operator="&&" | "||" as word, left=left, right=right):
             return _logical(word == "||", evaluate(left, arch, meanings), evaluate(right, arch, meanings))
         case Binary(operator=sign, left=left, right=right):
@@ -116,8 +141,6 @@ def evaluate(expression: Expression, arch: int, meanings: Meanings) -> Value:
                 return FREE
             if not isinstance(first, int) or not isinstance(second, int):
                 return None
-            apply = _OPERATORS.get(sign)
-            result = apply(first, second) if apply else None
-            return None if result is None else int(result)
+            return _apply(sign, first, second)
         case _:
             return FREE

@@ -82,7 +82,7 @@ class Conditions:
             switches = tuple(sorted(name for name in told if names_an_arch(name) and not self.macros.known(name)))
             if switches and _all_switches(expression):
                 return Judged(Unknown(text), None, switches)
-            return Judged(FreeTerm(text), self._host(expression), ())
+            return Judged(self._tree(expression, text), self._host(expression), ())
         names = tuple(sorted(name for name in identifiers(expression) if self.macros.concerns(name)))
         tree = _folded(self._tree(expression, text), text)
         return Judged(tree, self._host(expression), names, self._until(expression))

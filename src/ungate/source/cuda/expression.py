@@ -29,9 +29,10 @@ _LONGEST = 8_000  # characters of a condition that is still parsed; the longest 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer literal, ``true`` and ``false`` included."""
+    """An integer literal, ``true`` and ``false`` included; ``unsigned`` with the suffix ``U``."""
 
     value: int
+    unsigned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def _convert(node: Node) -> Expression:
             return Number(int(word == "true")) if word in {"true", "false"} else Name(word)
         case "number_literal":
             value = _integer(_text(node))
-            return Opaque(_text(node)) if value is None else Number(value)
+            return Opaque(_text(node)) if value is None else Number(value, "u" in _text(node).lower())
         case "true" | "false":
             return Number(int(node.type == "true"))
         case _:

@@ -29,6 +29,7 @@ _CONTROL = frozenset(_NO_NAMES.split())
 _PAREN = re.compile(r"[()]")
 _SHOUTS = re.compile(r"[A-Z][A-Z0-9_]*")  # a macro such as an attribute before the real name
 _ASSIGNS = re.compile(r"[\w\]>)] = [^,>]*$")
+_CLOSED = re.compile(r"\n\}")
 _BLANK = re.compile(
     r"\s+|(?:public|private|protected)\s*:(?!:)|//[^\n]*|/\*[\s\S]*?\*/|^[ \t]*#(?:\\\r?\n|[^\n])*", re.MULTILINE
 )
@@ -207,11 +208,12 @@ class Locator:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        self._closed = [0, *(found.start() for found in _CLOSED.finditer(text))]
         self._regions: dict[int, tuple[list[Function], Iterator[Function]]] = {}
 
     def at(self, offset: int) -> Function | None:
         """The function whose head or body holds the offset."""
-        closed = max(self._text.rfind("\n}", 0, offset), 0)
+        closed = self._closed[bisect_right(self._closed, max(0, offset - 2)) - 1]
         if closed not in self._regions:
             self._regions[closed] = ([], _walk(self._text, closed + 2 if closed else 0))
         seen, further = self._regions[closed]

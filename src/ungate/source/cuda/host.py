@@ -242,23 +242,23 @@ def comparisons(text: str, skip: Callable[[int], int]) -> Iterator[Comparison]:
     ``skip`` gives for an offset the end of what is no code there (a comment, a string, a directive), 0 for code.
     """
     done = -1
+    code = mask = ""
     for match in _candidates(text):
         if match.start() < done or term(match) is None or skip(match.start()):
             continue
-        low = max(0, match.start() - 2 * _REACH)
-        low = text.rfind("\n", 0, low) + 1 if low else 0
-        high = min(len(text), match.end() + 2 * _REACH)
-        code = blank(text[low:high])
-        mask = _mask(code)
-        start, end = _extent(mask, match.start() - low, match.end() - low)
+        if not code:
+            code = blank(text)
+            mask = _mask(code)
+        start, end = _extent(mask, match.start(), match.end())
         condition = read_condition(code, mask, start, end)
+        done = max(end, match.end())
         if not speaks(condition):
-            start, end = match.start() - low, match.end() - low
+            done = match.end() if end - start < _REACH else done  # an expression without end is no expression
+            start, end = match.span()
             told = term(match)
             condition = told[0] if told else condition
         inside = [(each, told) for each in COMPARE.finditer(code, start, end) if (told := term(each)) is not None]
         names = tuple(dict.fromkeys(told[1] for _, told in inside))
-        first = min((each.start() for each, _ in inside), default=start) + low
-        last = max((each.end() for each, _ in inside), default=end) + low
-        done = max(end + low, match.end())
-        yield Comparison(condition, start + low, end + low, first, last, names)
+        first = min((each.start() for each, _ in inside), default=start)
+        last = max((each.end() for each, _ in inside), default=end)
+        yield Comparison(condition, start, end, first, last, names)

@@ -70,6 +70,7 @@ _HAS_FEATURE = "__CUDA_ARCH_HAS_FEATURE__"
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_YET = re.compile(r"!\s*defined\s*\(?\s*([A-Za-z_][A-Za-z0-9_]*)\s*\)?")
 _LONGEST_VALUE = 400
+_DEEPEST = 200  # levels of nesting that are followed; the deepest of a real header is below 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def clauses(reading: Reading, branch: Branch | None) -> tuple[Clause, ...]:
 
 def _clauses(reading: Reading, branch: Branch | None) -> tuple[tuple[int, Clause], ...]:
     found: list[tuple[int, Clause]] = []
-    while branch is not None:
+    levels = 0
+    while branch is not None and levels < _DEEPEST:
+        levels += 1
         if branch.directive.keyword != "else":
             found.append((branch.index, Clause(condition_text(branch), True)))
         for index in reversed(branch.earlier):
@@ -154,8 +157,9 @@ def defined_inside(reading: Reading) -> dict[int, frozenset[str]]:
     """Which names the lines of each branch define, those of inner branches included."""
     inside: dict[int, set[str]] = {}
     for define in reading.defines:
-        index = define.branch
-        while index >= 0:
+        index, levels = define.branch, 0
+        while index >= 0 and levels < _DEEPEST:
+            levels += 1
             inside.setdefault(index, set()).add(define.name)
             index = reading.branches[index].parent
     return {index: frozenset(names) for index, names in inside.items()}
