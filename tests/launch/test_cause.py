@@ -71,6 +71,18 @@ ValueError: No supported CUDA architectures found for major versions [9, 10].
     assert cause.process == "TP3"
 
 
+def test_a_crash_line_that_also_speaks_of_quitting_is_the_cause() -> None:
+    log = """\
+[2026-11-29 17:50:00] server_args={'custom_sigquit_handler': None, 'port': 31996}
+[2026-11-29 17:57:51] Subprocess scheduler_0 (pid=14185) crashed with exit code -9. Triggering SIGQUIT for cleanup
+[2026-11-29 17:57:51] SIGQUIT received. It usually means one child failed.
+[2026-11-29 17:57:56] kill_process_tree called: parent_pid=13645
+"""
+    cause = find(log, engine("sglang"))
+    assert cause is not None and cause.kind == "fatal" and cause.line == 2
+    assert cause.text.startswith("Subprocess scheduler_0 (pid=14185) crashed")
+
+
 def test_of_a_chain_of_exceptions_the_first_is_the_cause() -> None:
     log = """\
 Traceback (most recent call last):

@@ -32,6 +32,7 @@ _KILLED = re.compile(r"exit code:? ?-\d+|Segmentation fault|Fatal Python error|c
 _TOLD_TO_QUIT = (r"^KeyboardInterrupt\b", r"^SystemExit\b")
 _BEFORE = re.compile(r"\b(?:fail(?:ed|s|ure)?|could not|cannot|unable|not supported|No supported)\b", re.IGNORECASE)
 _CONTEXT = 3
+_LONGEST = 400  # characters of a cause; an engine prints its whole configuration in one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +94,16 @@ def find(log: str, engine: Engine) -> Cause | None:
     echoes = [re.compile(pattern) for pattern in (*engine.echoes, *_TOLD_TO_QUIT)]
     fatal = [re.compile(pattern) for pattern in engine.fatal]
 
+    def deadly(line: _Line) -> bool:
+        return bool(_KILLED.search(line.text)) or any(pattern.search(line.text) for pattern in fatal)
+
     def echo(line: _Line) -> bool:
-        return any(pattern.search(line.text) for pattern in echoes)
+        # A line that names the dead process is a cause, whatever else it announces.
+        return not deadly(line) and any(pattern.search(line.text) for pattern in echoes)
 
     exceptions = _exceptions(lines)
     causes = [(line, "exception") for line in exceptions if not echo(line) and line.level != "WARNING"]
-    causes += [
-        (line, "fatal")
-        for line in lines
-        if not echo(line) and (_KILLED.search(line.text) or any(pattern.search(line.text) for pattern in fatal))
-    ]
+    causes += [(line, "fatal") for line in lines if deadly(line)]
     if not causes:
         causes = [(line, "error") for line in lines if line.level in {"ERROR", "CRITICAL"} and not echo(line)]
         causes = [(line, kind) for line, kind in causes if line.text and not line.text.endswith(_TRACEBACK)]
@@ -118,5 +119,5 @@ def find(log: str, engine: Engine) -> Cause | None:
     earlier = [line for line in lines if line.number < first.number and line.process == first.process]
     spoken = [line for line in earlier if _BEFORE.search(line.text)]
     inside = {line.text.strip() for line in lines if line.text.startswith((" ", "\t"))}
-    before = [line.text.strip() for line in spoken if line.text.strip() not in inside and not echo(line)]
-    return Cause(first.number, first.text.strip(), first.process, kind, tuple(before[-_CONTEXT:]))
+    before = [line.text.strip()[:_LONGEST] for line in spoken if line.text.strip() not in inside and not echo(line)]
+    return Cause(first.number, first.text.strip()[:_LONGEST], first.process, kind, tuple(before[-_CONTEXT:]))

@@ -18,8 +18,7 @@ SGLANG = register(
             r"out of memory",
         ),
         echoes=(
-            r"SIGQUIT",
-            r"sigquit",
+            r"(?i)\bsigquit\b",
             r"kill_process_tree",
             r"Killed process tree",
             r"Rank \d+ scheduler is dead",

@@ -14,8 +14,6 @@ VLLM = register(
         ready=(r"Application startup complete",),
         fatal=(
             r"Worker proc \S+ died unexpectedly",
-            r"EngineCore (failed to start|encountered a fatal error)",
-            r"WorkerProc failed to start",
             r"out of memory",
             r"Segfault encountered",
         ),
