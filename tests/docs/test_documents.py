@@ -19,36 +19,39 @@ MARKS = {"wheels", "toolkit", "slow", "gpu", "vllm", "browser"}
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One command line of a page, with the exit code that the page gives it (``# exit 1``, else 0)."""
+class Block:
+    """The commands of one block, each with the exit code that the page gives it (``# exit 1``, else 0)."""
 
     page: str
-    line: str
-    code: int
+    lines: tuple[tuple[str, int], ...]
     needs: frozenset[str]
 
 
-def shown() -> list[Shown]:
+def blocks() -> list[Block]:
     found = []
     for page in PAGES:
         for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
             needs = frozenset(filter(None, re.split(r"[, ]+", block["needs"] or "")))
             assert needs <= MARKS, f"{page.name}: {needs}"
+            lines = []
             for line in block["body"].splitlines():
                 if line.startswith("$ "):
                     command, _, comment = line[2:].partition("  # ")
                     code = re.search(r"exit (\d+)", comment)
-                    found.append(Shown(page.name, command.strip(), int(code[1]) if code else 0, needs))
+                    lines.append((command.strip(), int(code[1]) if code else 0))
+            found.append(Block(str(page.relative_to(ROOT)), tuple(lines), needs))
     return found
 
 
 def _parameters() -> list[object]:
     return [
         pytest.param(
-            one, id=f"{one.page}: {one.line}", marks=[getattr(pytest.mark, need) for need in sorted(one.needs)]
+            block,
+            id=f"{block.page}: {block.lines[0][0]}",
+            marks=[getattr(pytest.mark, need) for need in sorted(block.needs)],
         )
-        for one in shown()
-        if one.line.startswith("ungate ")
+        for block in blocks()
+        if block.lines
     ]
 
 
@@ -60,24 +63,30 @@ def test_generated_parts_are_current() -> None:
 
 
 def test_the_readme_shows_commands() -> None:
-    assert any(one.page == "README.md" for one in shown())
+    assert any(block.page == "README.md" for block in blocks())
 
 
-@pytest.mark.parametrize("one", _parameters())
-def test_a_command_shown_runs(one: Shown, tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
-        "UNGATE_STATE_DIR": str(tmp_path / "state"),
-        "NO_COLOR": "1",
-        "COLUMNS": "100",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(one.line)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env=environment,
-        cwd=tmp_path,
-    )
-    assert done.returncode == one.code, f"{one.line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    assert "Traceback" not in done.stderr
+def test_every_command_is_documented() -> None:
+    told = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    commands = {path.stem for path in (ROOT / "src" / "ungate" / "cli").glob("[a-z]*.py")}
+    for name in commands - {"app", "main", "options", "output"}:
+        assert f"## ungate {name}" in told
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("block", _parameters())
+def test_the_commands_of_a_block_run_one_after_another(block: Block, tmp_path: Path) -> None:
+    environment = {**os.environ, "UNGATE_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1", "COLUMNS": "100"}
+    for line, code in block.lines:
+        words = shlex.split(line)
+        assert words[0] == "ungate", f"{block.page} shows a command that is not ungate's in a console block: {line}"
+        done = subprocess.run(
+            [sys.executable, "-m", *words],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env=environment,
+            cwd=tmp_path,
+        )
+        assert done.returncode == code, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+        assert "Traceback" not in done.stderr
