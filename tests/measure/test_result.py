@@ -72,6 +72,16 @@ def test_a_lag_that_is_little_beside_a_request_is_none() -> None:
     assert result.valid and result.lag_p99_s == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(("cached", "valid"), [(None, True), (0.0, True), (2.0, True), (6.0, False)])
+def test_a_warm_prefix_cache_makes_a_cell_invalid_and_a_shared_first_token_does_not(
+    cached: float | None, valid: bool
+) -> None:
+    one = outcome(times=(1.0, 1.1, 1.2, 1.3))
+    result = summarise(CELL, "closed", [one], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2, cached=cached)
+    assert result.valid is valid
+    assert result.cached == (None if cached is None else cached / 8)
+
+
 def test_failures_are_counted_by_their_words_and_never_become_figures() -> None:
     outcomes = [
         outcome(0, times=(1.0, 1.1, 1.2, 1.3)),
