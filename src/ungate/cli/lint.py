@@ -46,7 +46,7 @@ def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: P
         report("following the calls")
         trace = Trace(packages, found, aim or Target(KNOWN_ARCHS[-1]))
         loaded = [recipes.load(name) for name in recipes.names()]
-        named = [trace.chain(recipe) for recipe in loaded if _fits(recipe, packages)]
+        named = [chain for recipe in loaded if _fits(recipe, packages) for chain in trace.ways(recipe)]
         chains = chains_with_defaults(trace, named)
     findings = tuple(dict.fromkeys(finding for chain in chains for finding in contradictions(chain, only)))
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ungate.model import Gate, Hop, Reached, Recipe
 from ungate.trace.conditions import guard_lines, tests_before, tests_returned
@@ -93,6 +94,11 @@ def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
                 _told(scope, tests),
             )
         )
+    if head is not None and head.mark:
+        if not hops:
+            hops.append(call_hop(graph, gates, head.reader, head.line, True))
+        hops.extend(call_hop(graph, gates, site.scope, site.line, site.verified, site.how) for site in head.between)
+        hops[-1] = replace(hops[-1], note=f"sets {head.mark}, which {route.sites[0].scope.name} asks for")
     for site in route.sites:
         asked = asked_hops(graph, gates, site.scope, site.line)
         shown = {(hop.file, hop.symbol) for hop in hops}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ungate.trace.flags import readers
@@ -11,7 +11,7 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 
-__all__ = ["Influence", "Route", "influence", "thing_of", "upward"]
+__all__ = ["Influence", "Reaches", "Route", "influence", "thing_of", "upward", "ways"]
 
 _MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
 _FURTHER = 25  # functions looked at after a first answer that is not the one looked for
@@ -28,6 +28,8 @@ class Influence:
     line: int
     through: Site | None = None
     attribute: str = ""
+    mark: str = ""  # where the answer is carried on an object: ``file:line object.name``
+    between: tuple[Site, ...] = ()  # the calls from the reader to the function that sets the mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class Route:
 
     sites: tuple[Site, ...]
     influence: Influence | None
+
+
+Reaches = Callable[[Site, tuple[Site, ...]], tuple[Influence, bool] | None]
 
 
 def influence(graph: Graph, attribute: str) -> dict[Thing, Influence]:
@@ -53,53 +58,66 @@ def influence(graph: Graph, attribute: str) -> dict[Thing, Influence]:
     return found
 
 
-def upward(
-    graph: Graph, entry: Thing, reached: Callable[[Site, tuple[Site, ...]], tuple[Influence, bool] | None]
-) -> Route | None:
+def upward(graph: Graph, entry: Thing, reached: Reaches) -> Route | None:
     """The shortest way from an influenced function down to the entry, None where none was found.
 
     ``reached`` is asked of each reference, with the references below it, and answers how the reference is decided
-    and whether that is what was looked for; an answer that is not is kept for want of a better one. References
-    that only agree by name are followed after all verified ones, except a method's: where every definition of
-    that name was found to lead to the entry, it does not matter which of them is called.
+    and whether that is what was looked for; an answer that is not is kept for want of a better one.
+    """
+    fallback: Route | None = None
+    since = 0
+    for route, sure in _walk(graph, entry, reached):
+        if route is None:
+            since += fallback is not None
+        elif sure:
+            return route
+        else:
+            fallback = fallback or route
+        if since > _FURTHER:
+            break
+    return fallback
+
+
+def ways(graph: Graph, entry: Thing, reached: Reaches, most: int = 8) -> tuple[Route, ...]:
+    """The ways from different influenced functions down to the entry, the shortest first."""
+    found: dict[tuple[Thing, str], Route] = {}
+    for route, _ in _walk(graph, entry, reached):
+        if route is not None and route.influence is not None:
+            found.setdefault((route.sites[0].caller, route.influence.mark), route)
+        if len(found) >= most:
+            break
+    return tuple(found.values())
+
+
+def _walk(graph: Graph, entry: Thing, reached: Reaches) -> Iterator[tuple[Route | None, bool]]:
+    """Every influenced reference on the ways up, nearest first, and (None, False) after each function looked at.
+
+    References that only agree by name are followed after all verified ones, except a method's: where every
+    definition of that name was found to lead to the entry, it does not matter which of them is called.
     """
     pending: deque[tuple[Thing, tuple[Site, ...]]] = deque([(entry, ())])
     later: deque[tuple[Thing, tuple[Site, ...]]] = deque()
     seen = {entry}
-    below_by_name: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     held: list[tuple[Site, tuple[Site, ...]]] = []
-    fallback: Route | None = None
-    looked, most = 0, _MOST
-    while (pending or later) and looked < most:
+    for _ in range(_MOST):
+        if not pending and not later:
+            return
         thing, below = (pending or later).popleft()
-        looked += 1
         bare = thing.name.rpartition(".")[2]
-        below_by_name[bare] = below_by_name.get(bare, 0) + 1
-        through_object = bare in _EVERYWHERE and bool(below)
-        if through_object:
-            thing = _class_of(graph, thing) or thing
-        sites = [site for site in graph.callers(thing) if site.scope.name]
-        if through_object:
-            sites = [replace(site, verified=None, how="instance") for site in sites if site.verified]
-        complete = below_by_name[bare] >= graph.definitions(bare)
-        ready = [(site, below) for site in sites if site.verified or site.how != "method"]
-        waiting = [(site, below) for site in sites if not (site.verified or site.how != "method")]
-        if complete:
-            ready += [
-                (replace(site, verified=True, how="each"), way)
-                for site, way in (*held, *waiting)
-                if site.use.last == bare
-            ]
+        by_name[bare] = by_name.get(bare, 0) + 1
+        ready: list[tuple[Site, tuple[Site, ...]]] = []
+        for site in _references(graph, thing, bare, bool(below)):
+            (ready if site.verified or site.how != "method" else held).append((site, below))
+        if by_name[bare] >= graph.definitions(bare):
+            same = [(site, way) for site, way in held if site.use.last == bare]
+            ready += [(replace(site, verified=True, how="each"), way) for site, way in same]
             held = [pair for pair in held if pair[0].use.last != bare]
-        else:
-            held += waiting
         for site, way in ready:
             found = reached(site, way) if site.verified else None
-            if found is not None and found[1]:
-                return Route((site, *way), found[0])
-            if found is not None and fallback is None:
-                fallback, most = Route((site, *way), found[0]), min(most, looked + _FURTHER)
-            if site.caller in seen or len(way) >= _DEEPEST:
+            if found is not None:
+                yield Route((site, *way), found[0]), found[1]
+            if site.caller in seen or len(way) >= _DEEPEST or (found is not None and found[1]):
                 continue
             seen.add(site.caller)
             (pending if site.verified else later).append((site.caller, (site, *way)))
@@ -107,7 +125,16 @@ def upward(
             later.extend((site.caller, (site, *way)) for site, way in held if site.caller not in seen)
             seen.update(site.caller for site, _ in held)
             held = []
-    return fallback
+        yield None, False
+
+
+def _references(graph: Graph, thing: Thing, bare: str, below: bool) -> list[Site]:
+    """The references to a thing; a method that is called on objects everywhere counts as its class."""
+    if not (bare in _EVERYWHERE and below):
+        return [site for site in graph.callers(thing) if site.scope.name]
+    made = _class_of(graph, thing) or thing
+    sites = [site for site in graph.callers(made) if site.scope.name]
+    return [replace(site, verified=None, how="instance") if site.verified else site for site in sites]
 
 
 def _class_of(graph: Graph, thing: Thing) -> Thing | None:
