@@ -45,6 +45,19 @@ def test_what_cannot_be_followed_is_said(package: Package, companion: Companion)
     assert module.notes == ("'make_source('x')' could not be followed", "the flags 'f'-DN={n}'' could not be followed")
 
 
+def test_prebuilt_libraries_that_go_before_compiling(package: Package, companion: Companion, tmp_path: Path) -> None:
+    own = package.root / "flashinfer/data/aot/fused/fused.so"
+    theirs = tmp_path / "flashinfer_jit_cache/jit_cache/fused/fused.so"
+    for library in (own, theirs, theirs.parent.parent / "other/other.so"):
+        library.parent.mkdir(parents=True)
+        library.touch()
+    build = "flashinfer.jit.comm:gen_fused_module"
+    assert describe(build, package, companion).prebuilt == (own,)
+    jit_cache = Package("flashinfer-jit-cache", "0.6.3", tmp_path, ("flashinfer_jit_cache",))
+    found = describe(build, package, companion, lambda name: jit_cache if name == jit_cache.name else None)
+    assert found.prebuilt == (theirs,)
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [

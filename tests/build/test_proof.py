@@ -85,6 +85,14 @@ def test_an_empty_image_is_not_a_stale_build() -> None:
     assert proof.changes(image(), image()) == ()
 
 
+def test_a_prebuilt_library_is_named_with_what_it_holds() -> None:
+    finding = proof.shadowed(Path("/x/comm.so"), ("sm_90a", "sm_100a"), "sm_120a", "flashinfer-python")
+    assert (finding.rule, finding.severity) == ("prebuilt-library", "danger")
+    assert finding.evidence == "/x/comm.so: it holds code for sm_90a sm_100a, not for sm_120a"
+    assert proof.shadowed(Path("/x"), ("sm_120a",), "sm_120a", "p").evidence == "/x: it holds code for sm_120a"
+    assert proof.shadowed(Path("/x"), None, "sm_120a", "p").evidence.endswith("is not known")
+
+
 def test_what_is_empty_everywhere_is_empty_by_design() -> None:
     reference = image(kernel("lamport-1", Effect.PRESENT), kernel("lamport-2", Effect.HOLLOW), arch="sm_90a")
     assert [one.name for one in proof.emptied(CLOSED, reference)] == ["lamport-1"]

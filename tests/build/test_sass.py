@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ungate.build import opcodes, sass
-from ungate.build.cubins import functions
+from ungate.build.cubins import archs, functions
 from ungate.build.opcodes import Instruction
 from ungate.build.sass import Effect, Image
 from ungate.errors import Refusal
@@ -162,6 +162,7 @@ def test_a_shared_library_is_read_by_architecture(tmp_path: Path) -> None:
     options = ("-shared", "-Xcompiler", "-fPIC", "-gencode=arch=compute_90a,code=sm_90a", "-cudart=none")
     library = compiled(tmp_path, "sm_120a", *options, name="x.so")
     assert {image.arch for image in sass.read(library)} == {"sm_90a", "sm_120a"}
+    assert archs(library) == ("sm_120a", "sm_90a")
     (image,) = sass.read(library, "sm_120a")
     assert effects(image) == EFFECTS
     with pytest.raises(Refusal, match="holds no GPU machine code for sm_100a"):

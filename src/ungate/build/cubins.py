@@ -10,7 +10,7 @@ from pathlib import Path
 from ungate.errors import Refusal
 from ungate.host import children, toolchain
 
-__all__ = ["Function", "extract", "functions"]
+__all__ = ["Function", "archs", "extract", "functions"]
 
 _EM_CUDA = 190  # elf.h of the CUDA toolkit and of binutils
 _FUNCTION = 2  # STT_FUNC
@@ -58,6 +58,14 @@ def extract(path: Path, into: Path, arch: str = "") -> tuple[Path, ...]:
     if not found and outcome.code != 0 and "does not contain device code" not in outcome.output:
         raise Refusal(f"cuobjdump cannot read {path}: {outcome.output.strip()}", f"Try: cuobjdump -lelf {path}")
     return tuple(found)
+
+
+def archs(path: Path) -> tuple[str, ...] | None:
+    """The architectures a library holds machine code for (``sm_90a``), as cuobjdump says; None without an answer."""
+    outcome = children.run([toolchain.need("cuobjdump"), "-lelf", path], deadline_s=_DEADLINE_S)
+    if outcome.timed_out or outcome.code != 0:
+        return None
+    return tuple(sorted(set(re.findall(r"\.(sm_\d+[af]?)\.cubin", outcome.output))))
 
 
 def functions(cubin: Path) -> tuple[Function, ...]:

@@ -11,7 +11,7 @@ from ungate.build.demangle import family
 from ungate.build.sass import Effect, Image, Kernel
 from ungate.model import Artifact, Finding
 
-__all__ = ["Family", "artifact", "changes", "emptied", "families", "hollow"]
+__all__ = ["Family", "artifact", "changes", "emptied", "families", "hollow", "shadowed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +129,23 @@ def hollow(image: Image, advice: str, reference: Image | None = None) -> tuple[F
                 )
             )
     return tuple(found)
+
+
+def shadowed(library: Path, held: Sequence[str] | None, target: str, package: str) -> Finding:
+    """The finding that a package loads a prebuilt library and never compiles the sources that an edit changes."""
+    if held is None:
+        holds = "what it holds code for is not known"
+    else:
+        reach = "" if target in held else f", not for {target}"
+        holds = f"it holds code for {' '.join(held) or 'no GPU'}{reach}"
+    return Finding(
+        rule="prebuilt-library",
+        severity="danger",
+        what=f"{package} loads the prebuilt {library.name} instead of compiling these sources; no edit reaches it.",
+        evidence=f"{library}: {holds}",
+        advice="Take the prebuilt modules out of the serving environment: pip uninstall flashinfer-jit-cache",
+        file=str(library),
+    )
 
 
 def changes(before: Image, after: Image) -> tuple[Finding, ...]:

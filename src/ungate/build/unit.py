@@ -14,7 +14,8 @@ class Module:
 
     ``sources`` are its translation units, ``includes`` the header folders in order, ``flags`` those of the device
     compiler without architecture. ``suffix`` is what the package appends to a bare target from sm_90 on (with ``a``
-    it builds for sm_120a where the GPU is sm_120). ``notes`` say what of the package's description was not followed.
+    it builds for sm_120a where the GPU is sm_120). ``prebuilt`` are libraries that the package loads instead of
+    compiling these sources. ``notes`` say what of the package's description was not followed.
     """
 
     name: str
@@ -26,4 +27,5 @@ class Module:
     includes: tuple[Path, ...]
     flags: tuple[str, ...]
     suffix: str = ""
+    prebuilt: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()

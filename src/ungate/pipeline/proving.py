@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ungate.build import proof, sass
+from ungate.build import cubins, proof, sass
 from ungate.build.companions import companion
 from ungate.build.compile import Compiled, compile_module, effective_target
 from ungate.build.descriptions import describe
@@ -45,10 +45,11 @@ class Proof:
     target: Target
     edited: tuple[str, ...]
     units: tuple[UnitProof, ...]
+    general: tuple[Finding, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(finding for unit in self.units for finding in unit.findings)
+        return (*self.general, *(finding for unit in self.units for finding in unit.findings))
 
 
 def opened(
@@ -107,7 +108,7 @@ def prove(
             f"The build '{recipe.build}' is part of none of {', '.join(found.name for found in packages)}.",
             "Correct 'build' in the recipe.",
         )
-    module = describe(recipe.build, package, companion(env, package, report))
+    module = describe(recipe.build, package, companion(env, package, report), lambda name: _installed(env, name))
     edited = tuple(sorted(series.after)) if series else ()
     builds = cache_dir() / "builds" / f"{module.package}-{module.version}"
     folder = builds / (series.digest[:16] if series else "installed")
@@ -122,7 +123,14 @@ def prove(
     proved = tuple(
         _unit(recipe, package, one, goal, gates, compared.get(one.source), before, report) for one in compiled
     )
-    return Proof(module, goal, edited, proved)
+    general = tuple(
+        proof.shadowed(library, cubins.archs(library), str(goal), module.package) for library in module.prebuilt
+    )
+    return Proof(module, goal, edited, proved, general)
+
+
+def _installed(env: Environment, name: str) -> Package | None:
+    return installed.find(env, name) if installed.canonical(name) in installed.versions(env) else None
 
 
 def _unit(

@@ -14,7 +14,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ungate.build.descriptions import Companion
+from ungate.build.descriptions import Companion, Neighbour
 from ungate.build.unit import Module
 from ungate.errors import Refusal
 from ungate.host.packages import Package
@@ -24,7 +24,7 @@ __all__ = ["describe"]
 _DEBUGGING = ("debug", "environ", "lineinfo")
 
 
-def describe(build: str, package: Package, companion: Companion) -> Module | None:
+def describe(build: str, package: Package, companion: Companion, neighbour: Neighbour) -> Module | None:
     """The module that the function ``flashinfer.…:name`` describes; None for another package."""
     dotted, _, function = build.partition(":")
     if not dotted.startswith("flashinfer.") or not function:
@@ -53,8 +53,9 @@ def describe(build: str, package: Package, companion: Companion) -> Module | Non
             f"The sources of '{function}' in {file}:{call.lineno} are made while it runs and not named in its text.",
             "Build it where FlashInfer can be imported: ungate run RECIPE --until build --python PATH",
         )
+    named = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else function
     return Module(
-        name=name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else function,
+        name=named,
         package=package.name,
         version=package.version,
         file=file.relative_to(package.root).as_posix(),
@@ -62,9 +63,16 @@ def describe(build: str, package: Package, companion: Companion) -> Module | Non
         sources=sources,
         includes=(*extra, *_includes(base, env, companion)),
         flags=_joined(_always(base), own),
+        prebuilt=_prebuilt(named, base, neighbour("flashinfer-jit-cache")),
         suffix="a",  # compilation_context.py: minor = str(minor) + "a" from major 9 on
         notes=tuple(notes),
     )
+
+
+def _prebuilt(name: str, base: Path, jit_cache: Package | None) -> tuple[Path, ...]:
+    """``JitSpec.aot_path``: a library of flashinfer-jit-cache, else one below ``data/aot``, goes before compiling."""
+    places = [base / "data" / "aot"] if jit_cache is None else [jit_cache.root / "flashinfer_jit_cache"]
+    return tuple(path for place in places for path in sorted(place.glob(f"**/{name}/{name}.so")))
 
 
 def _joined(always: Iterable[str], own: Sequence[str]) -> tuple[str, ...]:
