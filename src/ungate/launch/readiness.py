@@ -84,6 +84,7 @@ class _Wait:
         self._doomed_at: float | None = None
         self._tokens = 0
         self._spoken = False
+        self._announced = not server.engine.ready
 
     def go(self) -> Readiness:
         server = self._server
@@ -112,6 +113,7 @@ class _Wait:
             if (name := server.engine.phase(line)) and name not in dict(self._phases):
                 self._phases.append((name, server.seconds))
                 self._report(name)
+            self._announced = self._announced or any(re.search(pattern, line) for pattern in server.engine.ready)
             if any(pattern.search(line) for pattern in self._fatal):
                 self._doomed_at = self._doomed_at or time.monotonic()
         if code is not None:
@@ -169,7 +171,10 @@ class _Wait:
         while len(rounds) < _MAX_ROUNDS:
             self._report(f"settling, round {len(rounds) + 1}")
             rounds.append(await self._watched(self._round(len(rounds))))
-            if len(rounds) > 1 and (_close(rounds[-2], rounds[-1]) or time.monotonic() - begun > _ENOUGH_S):
+            patient = time.monotonic() - begun <= _ENOUGH_S
+            # An engine that warms itself up beside our rounds is not ready, however steady they are.
+            settled = len(rounds) > 1 and _close(rounds[-2], rounds[-1]) and (self._announced or not patient)
+            if settled or (len(rounds) > 2 and not patient):
                 break
         return rounds
 

@@ -19,6 +19,7 @@ class Engine:
 
     Patterns are regular expressions for one log line. ``hints`` are words of a command line that
     identify the engine. ``model_options`` are read in order for the name that requests must carry.
+    ``ready`` lines say that the engine's own warm-up is over (none: it does not say).
     ``fatal`` lines announce a cause; ``echoes`` only point at a cause told elsewhere, or follow from
     it. ``worker`` matches the title or command line of a process without which the engine is dead.
     ``cache_hits`` are the counters of a prefix cache at ``metrics``, ``counters`` those worth

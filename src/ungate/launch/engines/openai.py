@@ -10,7 +10,6 @@ OPENAI = register(
     Engine(
         name="openai",
         hints=(),
-        ready=(r"Application startup complete", r"[Ll]istening on", r"Uvicorn running on"),
         fatal=(r"Segmentation fault", r"Fatal Python error", r"out of memory"),
     )
 )
