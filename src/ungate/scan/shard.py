@@ -99,7 +99,7 @@ class Shard:
             read = self._open(file)
             if read is not None:
                 read.units  # noqa: B018 - parsing is what finds the answers
-                found |= read.answers
+                found |= read.shared
         new = {name for name in found if not telling(name.decode())} - self.told
         self.told |= new
         return frozenset(new)

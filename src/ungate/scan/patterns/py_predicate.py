@@ -58,11 +58,11 @@ SAMPLES = (
     Nothing(
         "a predicate of CUDA's version", "def ok():\n    return torch.version.cuda >= '12.8'\nif ok():\n    pass\n"
     ),
-    Finds("through partial and lru_cache", _DEFINED + "if is_new():\n    pass\n", {9: (100, 103, 107, 120, 121)}),
+    Finds("through partial and lru_cache", _DEFINED + "if is_new():\n    pass\n", {8: (100, 103, 107, 120, 121)}),
     Finds(
         "negated, with an exception: the named test is what lets through",
         _DEFINED + "if x and not is_new():\n    raise ValueError\n",
-        {9: (100, 103, 107, 120, 121)},
-        {9: "is_new()"},
+        {8: (100, 103, 107, 120, 121)},
+        {8: "is_new()"},
     ),
 )

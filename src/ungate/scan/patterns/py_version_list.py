@@ -31,6 +31,13 @@ _MEANS = re.compile(
     r"(?:_list|_versions?|_majors?|_set|_ids?)?$",
     re.I,
 )
+_NAME = re.compile(r"(?:sm|compute)_?[0-9]{2,3}[af]?")
+_TEXT = re.compile(
+    rb"(?:majors?|versions?|capabilit(?:y|ies)|archs?|architectures|ccs?|sms?|_list|_set|_ids)"
+    rb"[\"']?[ \t]*(?::[^=\n]*)?[=:]\s*[\[({]"
+    rb"|[\[({]\s*[\"'](?:sm|compute)_?[0-9]{2,3}[af]?[\"']",
+    re.I,
+)
 
 
 def members(node: ast.expr, *, majors: bool) -> tuple[Form, frozenset[int]] | None:
@@ -85,10 +92,18 @@ def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str
     )
 
 
+def _names_only(node: ast.expr) -> bool:
+    """Whether every element is the unmistakable name of an arch (``sm_90a``)."""
+    return isinstance(node, ast.List | ast.Tuple | ast.Set) and all(
+        isinstance(each, ast.Constant) and isinstance(each.value, str) and _NAME.fullmatch(each.value)
+        for each in node.elts
+    )
+
+
 @pattern("py-version-list", kind="python-version-list", language="python", rank=30)
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every list that is passed under, or assigned to, a name for capabilities."""
-    for node, scope, unit in file.walk():
+    for node, scope, unit in file.walk(_TEXT):
         match node:
             case ast.keyword(arg=str() as name, value=value) if _MEANS.search(name):
                 yield from _draft(file, value, unit, scope, name, "test")
@@ -96,6 +111,15 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 yield from _draft(file, value, unit, scope, name, "define")
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _MEANS.search(name):
                 yield from _draft(file, value, unit, scope, name, "define")
+            case ast.keyword(arg=str() as name, value=value) if _names_only(value):
+                yield from _draft(file, value, unit, scope, name, "test")
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _names_only(value):
+                yield from _draft(file, value, unit, scope, name, "define")
+            case ast.Dict(keys=keys, values=values):
+                for key, value in zip(keys, values, strict=True):
+                    name = str(key.value) if isinstance(key, ast.Constant) else ""
+                    if name and (_MEANS.search(name) or _names_only(value)):
+                        yield from _draft(file, value, unit, scope, name, "define")
             case _:
                 pass
 

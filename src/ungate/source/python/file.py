@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from ungate.source.python.capability import archs_of_name
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.module import PythonModule, Recut, Unit
 from ungate.source.python.outline import Piece
 from ungate.source.python.questions import Question, questions
 from ungate.source.python.scopes import Scope
-from ungate.source.python.tokens import speaks
+from ungate.source.python.tokens import speaks, telling
 from ungate.source.python.values import (
+    FREE,
     ByArch,
     ClassValue,
     Each,
@@ -24,9 +27,40 @@ from ungate.source.python.values import (
 )
 from ungate.source.reader import Unreadable
 
-__all__ = ["PythonFile"]
+__all__ = ["PythonFile", "flag_archs"]
 
 _ROUNDS = 4
+
+
+_LONGEST_PREDICATE = 60
+_FLAG = re.compile(r"(?:arch|code)[=:, ]+\[?\"?(?:sm|compute|lto)_([0-9]{2,3}[af]?)\b")
+
+
+def flag_archs(value: Value) -> frozenset[int] | None:
+    """The architectures that a list of compiler flags names as targets; None where it names none."""
+    if not isinstance(value, list | tuple):
+        return None
+    found: set[int] = set()
+    seen = False
+    for item in value:
+        if isinstance(item, str) and ("arch" in item or "code" in item):
+            for target in _FLAG.findall(item):
+                archs = archs_of_name(f"sm_{target}")
+                if archs is not None:
+                    seen = True
+                    found |= archs
+    return frozenset(found) if seen else None
+
+
+def _may_answer(function: FunctionValue) -> bool:
+    """Whether a function can be a predicate at all: short, and with something to return."""
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        return True
+    if (node.end_lineno or 0) - node.lineno > _LONGEST_PREDICATE:
+        return False
+    start, end = function.scope.module.span(node, node, function.shift)
+    return function.scope.module.data.find(b"return ", start, end) >= 0
 
 
 class PythonFile:
@@ -66,6 +100,7 @@ class PythonFile:
     def _chosen(self) -> list[tuple[Unit, Scope]]:
         chosen: dict[int, tuple[Unit, Scope]] = {}
         wanted = set(self.foreign)
+        shared: set[bytes] = set()
         fresh = True
         data = self.module.data
         cuts = self._cuts()
@@ -76,7 +111,7 @@ class PythonFile:
             for piece, scope in cuts:
                 if piece.start in chosen:
                     continue
-                if not speaks(data[piece.start : piece.end], wanted):
+                if not speaks(data[piece.start : piece.end], wanted, code=True):
                     continue
                 try:
                     unit = self.module.unit(piece)
@@ -88,10 +123,13 @@ class PythonFile:
                 chosen[piece.start] = (unit, scope)
                 self.evaluator.concentrate({name.decode() for name in wanted})
                 for name in self._answers(unit, scope):
+                    if scope.kind == "module":
+                        shared.add(name)
                     if name not in wanted and len(name) > 2:
                         wanted.add(name)
                         fresh = True
         self.answers = frozenset(wanted - self.foreign)
+        self.shared = frozenset(shared)
         self.evaluator.concentrate(None)
         return [chosen[start] for start in sorted(chosen)]
 
@@ -110,8 +148,12 @@ class PythonFile:
                 names.update(dict.fromkeys(self.module.names_of(unit.piece, scope)))
                 break
         for name in names:
+            if name.startswith("__"):
+                continue
             value = self.answer(scope, name)
-            if is_answer(value) or (isinstance(value, ByArch | Each) and scope.kind == "module"):
+            if is_answer(value) or (
+                scope.kind == "module" and (isinstance(value, ByArch | Each) or flag_archs(value) is not None)
+            ):
                 yield name.encode()
 
     def answer(self, scope: Scope, name: str) -> Value:
@@ -126,9 +168,13 @@ class PythonFile:
             assert isinstance(node, ast.ClassDef)
             value = names.class_member(ev, Instance(ClassValue(node, scope, node.name)), name)
         else:
-            value = ev.value(ast.Name(name, ast.Load(), lineno=1, col_offset=0), Frame(scope, 1 << 30))
+            with ev.unfocused():
+                value = names.name(ev, ast.Name(name, ast.Load()), Frame(scope, 1 << 30))
+        if isinstance(value, FunctionValue) and not _may_answer(value):
+            return FREE
         if isinstance(value, FunctionValue | PartialValue):
-            value = apply(ev, value, [], {}, name, 0)
+            with ev.unfocused():
+                value = apply(ev, value, [], {}, name, 0)
         return value
 
     @cached_property
@@ -142,9 +188,29 @@ class PythonFile:
         self.evaluator.concentrate(None)
         return found
 
-    def walk(self) -> Iterator[tuple[ast.AST, Scope, Unit]]:
-        """Every node of the pieces of interest, with the scope it stands in, in order."""
+    def flags(self, node: ast.Name, scope: Scope) -> frozenset[int] | None:
+        """The targets of a list of compiler flags that is read by the name of a module-level constant."""
+        word = node.id.encode()
+        if word not in self.answers and word not in self.foreign and not telling(node.id):
+            return None
+        inside: Scope | None = scope
+        while inside is not None and inside.kind != "module":
+            if any(each.kind != "from" for each in inside.bindings.get(node.id, ())):
+                return None
+            inside = inside.parent
+        with self.evaluator.unfocused():
+            return flag_archs(self.evaluator.fresh(node, Frame(scope, 1 << 30)))
+
+    def is_test(self, node: ast.expr, scope: Scope, unit: Unit) -> bool:
+        """Whether an expression answers a question about the architecture."""
+        return is_answer(self.evaluator.fresh(node, self.frame(node, scope, unit)))
+
+    def walk(self, holding: re.Pattern[bytes]) -> Iterator[tuple[ast.AST, Scope, Unit]]:
+        """Every node of the pieces whose text matches ``holding``, with the scope it stands in, in order."""
+        data = self.module.data
         for unit, scope in self.units:
+            if holding.search(data, unit.piece.start, unit.piece.end) is None:
+                continue
             stack: list[tuple[ast.AST, Scope]] = [(node, scope) for node in reversed(unit.body)]
             while stack:
                 node, inside = stack.pop()

@@ -40,14 +40,16 @@ def run(
     frame = Frame(scope, 1 << 30, env, function.closure, depth + 1)
     if isinstance(node, ast.Lambda):
         return ev.value(node.body, frame)
-    if _is_generator(node) or (node.end_lineno or 0) - node.lineno > _LONGEST:
+    if (node.end_lineno or 0) - node.lineno > _LONGEST or _is_generator(function):
         return FREE
     value = _Reader(ev, scope, function.closure, depth + 1).block(node.body, env)
     return FREE if value is _RAISED else value
 
 
-def _is_generator(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+def _is_generator(function: FunctionValue) -> bool:
+    module, node = function.scope.module, function.node
+    start, end = module.span(node, node, function.shift)
+    return module.data.find(b"yield", start, end) >= 0
 
 
 def _bind(
@@ -138,6 +140,8 @@ class _Reader:
             return FREE
         if not isinstance(test, ByArch | Each) and test is not FREE:
             return self.block([*(node.body if test else node.orelse), *rest], env)
+        if not _leaves(node.body) and not _leaves(node.orelse):
+            return self.block(rest, self.joined(test, node, env))
         one = self.block([*node.body, *rest], dict(env))
         other = self.block([*node.orelse, *rest], dict(env))
         if one is _RAISED:
@@ -145,6 +149,17 @@ class _Reader:
         if other is _RAISED:
             return one
         return choose(test, one, other) if isinstance(test, ByArch | Each) else either_free(one, other)
+
+    def joined(self, test: Value, node: ast.If, env: dict[str, Value]) -> dict[str, Value]:
+        """The names after an ``if`` that neither returns nor raises in its branches."""
+        one, other = dict(env), dict(env)
+        self.block(node.body, one)
+        self.block(node.orelse, other)
+        for name in {*one, *other}:
+            left, right = one.get(name, FREE), other.get(name, FREE)
+            if left is not right:
+                env[name] = choose(test, left, right) if isinstance(test, ByArch | Each) else either_free(left, right)
+        return env
 
     def define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, env: dict[str, Value]) -> None:
         env[node.name] = FunctionValue(node, self.scope, node.name, self.scope.shift, closure=self.frame(env))
@@ -170,6 +185,18 @@ class _Reader:
                 env[spelled] = binary(op, env.get(spelled, FREE), self.ev.value(value, self.frame(env)))
             case _:
                 pass
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    """Whether a branch may return or raise."""
+    for node in body:
+        if isinstance(node, ast.Return | ast.Raise):
+            return True
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, name, None)
+            if isinstance(inner, list) and not isinstance(node, ast.FunctionDef | ast.ClassDef) and _leaves(inner):
+                return True
+    return False
 
 
 def _unlooped(body: list[ast.stmt]) -> list[ast.stmt]:

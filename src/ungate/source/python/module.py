@@ -45,13 +45,28 @@ class Unit:
 
 @dataclass(eq=False, slots=True)
 class ClassBody:
-    """A class that is parsed member by member: ``node`` holds its head alone (name, bases, decorators)."""
+    """A class that is parsed member by member: ``node`` holds its name alone where there are members."""
 
     node: ast.ClassDef
     members: tuple[Piece, ...]
     scope: Scope
     piece: Piece | None
     fields: dict[str, tuple[Binding, ...]] = field(default_factory=dict)
+    _bases: list[ast.expr] | None = None
+
+    @property
+    def bases(self) -> list[ast.expr]:
+        """What the class derives from; empty where its head cannot be parsed alone."""
+        if not self.members or self.piece is None:
+            return self.node.bases
+        if self._bases is None:
+            head = self.scope.module.data[self.piece.start : self.members[0].start]
+            try:
+                node = ast.parse(head + b" " * self.members[0].indent + b"pass\n").body[0]
+            except (SyntaxError, ValueError):
+                node = self.node
+            self._bases = node.bases if isinstance(node, ast.ClassDef) else []
+        return self._bases
 
 
 class PythonModule:
@@ -67,6 +82,7 @@ class PythonModule:
         self.dotted = dotted
         self.data = data
         self._is_whole = False
+        self.has_walrus = b":=" in data
         self.is_package = file.endswith("__init__.py")
         self._starts: list[int] | None = None
         self._parsed: dict[int, Unit] = {}
@@ -160,12 +176,12 @@ class PythonModule:
         indent = _first_indent(self.data, first, piece.end)
         line = piece.line + self.data.count(b"\n", piece.start, first)
         members = pieces(self.data, first, piece.end, line, indent) if indent and not self._is_whole else ()
-        head = self.data[piece.start : members[0].start] if members else self.data[piece.start : piece.end]
-        try:
-            node = ast.parse(head + (b" " * indent + b"pass\n" if members else b"")).body[0]
-        except (SyntaxError, ValueError, IndentationError):
-            node, members = self.unit(piece).body[0], ()
-        assert isinstance(node, ast.ClassDef)
+        if members:
+            node = ast.ClassDef(piece.name, [], [], [], [])
+        else:
+            whole = self.unit(piece).body[0]
+            assert isinstance(whole, ast.ClassDef)
+            node = whole
         scope = Scope(self, self.scope, "class", shift=piece.line - 1, node=node)
         made = self._classes[piece.start] = ClassBody(node, members, scope, piece)
         scope.owner = made

@@ -76,7 +76,10 @@ def name(ev: Evaluator, node: Any, frame: Frame) -> Value:
             return _spoken(at.env[spelled], spelled)
         last, at = at, at.outer
     scope: Scope | None = last.scope if last.env is None else last.scope.parent
-    return _spoken(_static(ev, scope, spelled, frame.line if last.env is None else _END, frame.depth), spelled)
+    value = _static(ev, scope, spelled, frame.line if last.env is None else _END, frame.depth)
+    if value is FREE and named_archs(spelled) is not None:
+        value = by_name(spelled)
+    return _spoken(value, spelled)
 
 
 def _static(ev: Evaluator, scope: Scope | None, spelled: str, line: int, depth: int) -> Value:
@@ -333,8 +336,12 @@ def _member(ev: Evaluator, of: Instance | ClassValue, owner: ClassValue, attr: s
                 return calls.interpret(ev, bound, (), {}, depth)
             return bound
         return value
+    if attr not in ("__getattr__", "__getattribute__") and not attr.startswith("__"):
+        value = probe(ev, owner, attr, depth)
+        if value is not FREE:
+            return value
     if seen < 6:
-        for base in owner.node.bases:
+        for base in owner.scope.owner.bases if owner.scope.owner is not None else owner.node.bases:
             parent = ev.value(base, _frame(owner.scope.parent or owner.scope, _END, depth))
             if isinstance(parent, ClassValue) and parent.node is not owner.node:
                 again = Instance(parent, of.fields) if isinstance(of, Instance) else parent
@@ -342,6 +349,51 @@ def _member(ev: Evaluator, of: Instance | ClassValue, owner: ClassValue, attr: s
                 if value is not FREE:
                     return value
     return FREE
+
+
+def probe(ev: Evaluator, owner: ClassValue, attr: str, depth: int) -> Value:
+    """An attribute that ``__getattr__`` answers from a table of function names in the same module."""
+    from ungate.source.python import calls
+
+    getter = next((each for each in owner.scope.lookup("__getattr__") if each.kind == "def"), None)
+    module = owner.scope.module
+    if getter is None:
+        return FREE
+    spelled = f'"{attr}"'.encode()
+    for piece in module.pieces:
+        if piece.kind != "other" or module.data.find(spelled, piece.start, piece.end) < 0:
+            continue
+        for table, bindings in module.names_of(piece, module.scope).items():
+            for each in bindings:
+                if not isinstance(each.node, ast.Dict):
+                    continue
+                for key, item in zip(each.node.keys, each.node.values, strict=True):
+                    match key, item:
+                        case ast.Constant(value=str() as word), ast.Constant(value=str() as target) if word == attr:
+                            value = _probed(ev, owner, getter, target, depth)
+                            if isinstance(value, FunctionValue) or type(value).__name__ == "PartialValue":
+                                value = calls.apply(ev, value, [], {}, target, depth + 1)
+                            if value is not FREE:
+                                return value
+                        case _:
+                            pass
+            del table
+    return FREE
+
+
+def _probed(ev: Evaluator, owner: ClassValue, getter: Binding, target: str, depth: int) -> Value:
+    """The function of that name in the modules that ``__getattr__`` imports, or in its own module."""
+    inner = owner.scope.inner(getter.node, getter.shift)
+    for spelled, bindings in inner.bindings.items():
+        for each in bindings:
+            if each.kind in ("import", "from"):
+                value = settled(ev, (each,), spelled, _END, depth)
+                if isinstance(value, ModuleValue):
+                    found = module_member(ev, value.dotted, target, depth)
+                    if not isinstance(found, ModuleValue):
+                        return found
+    found = module_member(ev, owner.scope.module.dotted, target, depth)
+    return FREE if isinstance(found, ModuleValue) else found
 
 
 def _assigned(owner: ClassValue, attr: str) -> list[Binding]:

@@ -75,7 +75,7 @@ def _passed(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Value:
         from ungate.source.python.evaluate import Frame
 
         value = ev.value(argument, Frame(inside, call.lineno + inside.shift, depth=depth + 2))
-        if isinstance(value, Each):
+        if isinstance(value, Each) or (isinstance(value, dict) and value):
             return value
         if isinstance(value, ByArch):
             found.append(value)

@@ -152,7 +152,9 @@ class _Asker:
 
     def expression(self, node: ast.expr, frame: Frame, context: str) -> None:
         """An expression in a place where its value is used."""
-        if isinstance(node, ast.Constant | ast.Name) or not self.relevant(node, frame.scope):
+        if isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and context != "value"):
+            return
+        if not self.relevant(node, frame.scope):
             return
         match node:
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -166,7 +168,7 @@ class _Asker:
             case ast.Call():
                 if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
-            case ast.Attribute() if context in ("value", "return") and not _own(node):
+            case ast.Attribute() | ast.Name() if context in ("value", "return") and not _own(node):
                 if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
             case ast.Lambda():
@@ -182,7 +184,9 @@ class _Asker:
             if isinstance(child, ast.expr):
                 self.expression(child, self.at(child, frame), "part")
             elif isinstance(child, ast.keyword):
-                self.expression(child.value, self.at(child.value, frame), "value")
+                self.expression(
+                    child.value, self.at(child.value, frame), "return" if not _plain(child.value) else "part"
+                )
 
     def at(self, node: ast.AST, frame: Frame) -> Frame:
         return frame
@@ -299,8 +303,12 @@ class _Asker:
         return tuple(found)
 
 
-def _own(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+def _own(node: ast.Attribute | ast.Name) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def _plain(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name)
 
 
 def _leaves(node: ast.expr) -> Iterator[ast.expr]:

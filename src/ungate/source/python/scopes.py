@@ -145,6 +145,8 @@ class _Binder:
         self.guards = before
 
     def walrus(self, node: ast.AST) -> None:
+        if not self.scope.module.has_walrus:
+            return
         for each in ast.walk(node):
             if isinstance(each, ast.NamedExpr):
                 self.target(each.target, "assign", each.value)

@@ -7,11 +7,15 @@ import re
 __all__ = ["speaks", "telling", "words"]
 
 _TELLING = re.compile(
-    r"capabilit|compute_cap|(?:^|_)(?:major|minor)$|(?:^|_)sm_?[0-9]{2}|(?:^|_)sms?$|(?:^|_)archs?(?:_|$)"
-    r"|(?:^|_)ccs?$|blackwell|hopper|(?:^|_)ampere|compute_[0-9]|device_sm|device_name|major_version|smver"
-    r"|(?:^|_)sm_(?:version|major|num|ver)|^[ahb]?[12]00$|cuda_archs|gencode",
+    r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
+    r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
+    r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
+    r"|(?:^|_)cc$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
+    r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}"
+    r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)",
     re.I,
 )
+_NOISE = re.compile(rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|\bcute\.arch\b')
 _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
 _KNOWN: dict[bytes, bool] = {}
 _SPELLED: dict[str, bool] = {}
@@ -30,9 +34,11 @@ def telling(name: str) -> bool:
     return answer
 
 
-def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset()) -> bool:
-    """Whether a text holds a telling word or one of the names in ``also``."""
-    found = set(words(data))
+def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset(), *, code: bool = False) -> bool:
+    """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs."""
+    if code and not speaks(data, also):
+        return False
+    found = set(words(_NOISE.sub(b" ", data) if code else data))
     if also and not found.isdisjoint(also):
         return True
     for word in found:

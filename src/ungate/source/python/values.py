@@ -191,9 +191,15 @@ def as_condition(value: Value, text: str = "") -> Condition:
 
 def is_answer(value: Value) -> bool:
     """Whether a value answers yes or no for each arch: a predicate's or flag's, not a capability."""
-    return isinstance(value, ByArch) and all(
-        item is FOG or item is None or isinstance(item, bool) for item in value.items
-    )
+    if not isinstance(value, ByArch):
+        return False
+    told = False
+    for item in value.items:
+        if isinstance(item, bool):
+            told = True
+        elif item is not None and item is not FOG:
+            return False
+    return told
 
 
 def same(one: Value, other: Value) -> bool:

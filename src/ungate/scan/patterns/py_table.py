@@ -1,0 +1,89 @@
+"""A table keyed by capability or by the name of an architecture: what is no key is not served.
+
+::
+
+    _TMEM_MAX_ALLOC_COLUMNS_MAP = {"sm_100": 512, "sm_103": 512, "sm_120": 512}
+
+    compat.py:29  passes sm_100 sm_103 sm_120
+
+Keys are ``"sm_90"``, ``"9.0"``, ``(9, 0)`` or, where the table's name speaks of capabilities, ``90`` or a major.
+A table whose entries are themselves tests is left to its entries.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from ungate.model import Form
+from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.patterns import pattern
+from ungate.scan.patterns.py_version_list import members
+from ungate.source.condition import Known
+from ungate.source.python.file import PythonFile
+
+__all__ = ["SAMPLES", "find"]
+
+_TEXT = re.compile(
+    rb"""["'](?:sm|SM|compute)_?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
+    + rb"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
+)
+_MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_|$)", re.I)
+
+
+@pattern("py-table", kind="dispatch-table", language="python", rank=35)
+def find(file: PythonFile) -> Iterator[Draft]:
+    """Every dictionary display whose keys are all capabilities or arch names."""
+    named: dict[int, str] = {}
+    for node, scope, unit in file.walk(_TEXT):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=ast.Dict() as value):
+                named[id(value)] = name
+            case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), value=ast.Dict() as value):
+                named[id(value)] = name
+            case ast.keyword(arg=str() as name, value=ast.Dict() as value):
+                named[id(value)] = name
+            case ast.Dict(keys=keys, values=values) if keys:
+                listed = members(ast.List([key for key in keys if key is not None], ast.Load()), majors=True)
+                if listed is None or any(key is None for key in keys):
+                    continue
+                form, archs = listed
+                name = named.get(id(node), "")
+                if form is Form.INT_LIST and not _MEANS.search(name):
+                    continue
+                if (
+                    form is Form.STRING_LIST
+                    and any(isinstance(key, ast.Constant) and str(key.value).isdigit() for key in keys)
+                    and not _MEANS.search(name)
+                ):
+                    continue
+                if any(file.is_test(value, scope, unit) for value in values):
+                    continue
+                span = file.module.span(node, node, unit.shift)
+                text = ", ".join(ast.unparse(key) for key in keys if key is not None)
+                yield Draft(
+                    line=node.lineno + unit.shift,
+                    end_line=(node.end_lineno or node.lineno) + unit.shift,
+                    condition=Known(archs, text),
+                    text=f"{name} keyed by {text}".strip(),
+                    role="define",
+                    form=Form.TABLE,
+                    span=span,
+                    symbol=scope.qualname,
+                    names=(name,) if name else (),
+                )
+            case _:
+                pass
+
+
+SAMPLES = (
+    Nothing("keys that are sizes", "TABLE = {64: 1, 90: 2}\n"),
+    Nothing("versions of a package", 'FEATURES = {"2.0": 1, "2.1": 2}\n'),
+    Nothing(
+        "entries that are tests", 'def f():\n    return {"sm90": has_sm90(), "sm100": has_sm100()}\nhas_sm90 = 1\n'
+    ),
+    Finds("names of archs", 'SIZES = {"sm_100": 512, "sm_103": 512}\n', {1: (100, 103)}),
+    Finds("versions of the capability", 'SIZES = {\n    "9.0": 1,\n    "10.0": 2,\n}\n', {1: (90, 100)}),
+    Finds("tuples", "SIZES = {(9, 0): 1, (10, 3): 2}\n", {1: (90, 103)}),
+)
