@@ -47,7 +47,8 @@ def told(
 def _summary(chain: Chain) -> Iterator[Text]:
     """What can never be opened by an edit, then what is closed, then what could not be verified."""
     for hop in (hop for hop in chain.hops if hop.blocker):
-        yield Text.assemble(("Terminal", "bold red"), f": {hop.blocker} ({hop.file}:{hop.line}).")
+        where = f"{hop.file}:{hop.line}" if hop.file else hop.symbol
+        yield Text.assemble(("Terminal", "bold red"), f" at {where}: {hop.blocker}.")
     met = [gate for hop in chain.hops for gate in hop.gates if gate.reached is not Reached.NO]
     closed = [gate for gate in met if gate.status(chain.target) is Status.CLOSED]
     places = ", ".join(f"{gate.file}:{gate.line}" + _by_default(gate) for gate in closed)

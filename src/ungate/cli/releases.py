@@ -20,7 +20,7 @@ __all__ = ["releases"]
 
 @click.command()
 @click.argument("distribution", metavar="DIST")
-@click.option("--feature", required=True, metavar="FUNCTION", help="The function whose gates are looked at.")
+@click.option("--feature", required=True, metavar="F", help="A function, or a flag: its default.")
 @click.option("--from", "first", metavar="VERSION", help="Leave out what is older.")
 @click.option("--to", "last", metavar="VERSION", help="Leave out what is newer.")
 @target_option
@@ -28,9 +28,9 @@ __all__ = ["releases"]
 def releases(
     distribution: str, feature: str, first: str | None, last: str | None, target: str | None, as_json: bool
 ) -> int:
-    """Read the releases of DIST one by one and say in which of them FUNCTION is open for the target.
+    """Read the releases of DIST one by one and say in which of them F is open for the target.
 
-    Each wheel is fetched once and kept in the cache; only the files that decide about the function are read. A
+    Each wheel is fetched once and kept in the cache; only the files that decide about F are read. A
     release without a wheel is unknown.
     """
     from ungate.host.gpus import local_target
@@ -85,9 +85,9 @@ def _read(distribution: str, version: str, feature: str, target: Target, report:
     package = next((each for each in found if packages.canonical(each.name) == name), None)
     if package is None:
         return Release(version, Status.UNKNOWN, None, note="the wheel holds no such distribution")
-    narrowed, scopes = matter(package, feature)
-    gates = scan((narrowed,), jobs=1).gates if scopes else ()
-    return judge(version, scopes, gates, target)
+    narrowed, places = matter(package, feature)
+    gates = scan((narrowed,), jobs=1).gates if places else ()
+    return judge(version, places, gates, target)
 
 
 def _record(release: Release) -> dict[str, object]:

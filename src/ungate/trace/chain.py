@@ -13,7 +13,7 @@ from ungate.trace.below import Called, below
 from ungate.trace.corpus import Corpus
 from ungate.trace.gates import Gates, marked
 from ungate.trace.graph import Graph, Site
-from ungate.trace.jit import Build, Descent, build_of, builds, descend
+from ungate.trace.jit import Build, Descent, build_of, builds, descend, outside, prebuilt
 from ungate.trace.marks import marked_influence
 from ungate.trace.names import Thing
 from ungate.trace.reach import Translations
@@ -110,10 +110,7 @@ class Trace:
         top = _library_entry(self.corpus, entry, route) if self.graph.names.building(entry) else entry
         descents = _ranked(descend(self.graph, top), top.name.rpartition(".")[2], entry)
         if not descents:
-            scope = self.graph.scope(entry)
-            hop = above.call_hop(self.graph, self.gates, scope, scope.body, True) if scope else None
-            lost = Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found")
-            return (*((hop,) if hop else ()), lost), (), ()
+            return self._bottom(entry), (), ()
         callers = (*(site.caller for site in (route.sites if route else ())), *beside)
         also = [found for caller in dict.fromkeys(callers) for found in descend(self.graph, caller)]
         hops: list[Hop] = []
@@ -146,7 +143,36 @@ class Trace:
         scope = build.scope
         found = self.gates.between(scope.module.file, scope.first, scope.last)
         note = f"builds the module {build.name}" if build.name else "builds a module whose name is computed"
-        return Hop("jit-module", scope.module.file, scope.body, scope.name, True, marked(found, Reached.YES), note)
+        ready = prebuilt(self.corpus, scope)
+        blocker = (
+            f"its kernels come as downloaded binaries ({ready}); an edit adds no architecture to them" if ready else ""
+        )
+        return Hop(
+            "jit-module",
+            scope.module.file,
+            scope.body,
+            scope.name,
+            True,
+            marked(found, Reached.YES),
+            note,
+            blocker=blocker,
+        )
+
+    def _bottom(self, entry: Thing) -> tuple[Hop, ...]:
+        """Where nothing below an entry is compiled from source: what it calls ahead of time, or that it is lost."""
+        scope = self.graph.scope(entry)
+        if scope is None:
+            return (Hop("source", "", 0, str(entry), None, note="its definition is not in these packages"),)
+        steps = outside(self.graph, entry)
+        if not steps:
+            hop = above.call_hop(self.graph, self.gates, scope, scope.body, True)
+            return (hop, Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found"))
+        hops: list[Hop] = []
+        for step in steps:
+            hops.append(above.call_hop(self.graph, self.gates, scope, step.use.line, True))
+            blocker = "it is compiled ahead of time; what it holds for the target is in its binary, not in this code"
+            hops.append(Hop("kernel", "", 0, step.use.text, None, note="not among these packages", blocker=blocker))
+        return tuple(hops)
 
     def _called(self, build: Build, descents: Sequence[Descent]) -> Called:
         key = (build.scope.module.name, build.scope.name)

@@ -13,11 +13,12 @@ from ungate.trace.graph import Graph
 from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.names import Names, Thing
 
-__all__ = ["Build", "Descent", "Source", "build_of", "builds", "descend"]
+__all__ = ["Build", "Descent", "Source", "Step", "build_of", "builds", "descend", "outside", "prebuilt"]
 
 _SOURCE = re.compile(rb"""[\w}]\.(?:cu|cuh|cpp|cc|cxx|jinja)["']""")
 _COMPILES = re.compile(rb"\b\w*(?:jit|load|compile|build)\w*\s*\(", re.IGNORECASE)
 _PATHS = frozenset({"Path", "str", "join", "fspath"})
+_AHEAD = frozenset({"sgl_kernel", "deep_gemm", "flash_attn", "flash_attn_3", "flash_mla", "vllm_flash_attn"})
 _MOST = 300  # functions looked at below one entry
 
 
@@ -59,6 +60,17 @@ class Descent:
     steps: tuple[Step, ...]
     build: Scope
     export: str
+
+
+_PREBUILT = re.compile(rb"\b(?:get_cubin|get_artifact|ArtifactPath\.\w+|\w*cubin\w*)\b")
+
+
+def prebuilt(corpus: Corpus, scope: Scope) -> str:
+    """What a building function downloads ready-made instead of compiling, empty where it does not."""
+    lines = corpus.text(scope.module.file).split(b"\n")[scope.first - 1 : scope.last]
+    found = _PREBUILT.findall(b"\n".join(lines))
+    named = next((word for word in found if word.startswith(b"ArtifactPath.")), found[0] if found else b"")
+    return named.decode()
 
 
 def builds(corpus: Corpus, scope: Scope) -> bool:
@@ -178,3 +190,18 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
                 pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}
     return tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)
+
+
+def outside(graph: Graph, entry: Thing) -> tuple[Step, ...]:
+    """The calls, in an entry itself, of operators and modules that are compiled ahead of time and are not among the
+    packages: ``torch.ops.sgl_kernel.f`` or a function imported from such a package."""
+    scope = graph.scope(entry)
+    found: dict[str, Step] = {}
+    for use in scope.uses if scope is not None else ():
+        if not use.call or scope is None:
+            continue
+        operator = use.text.startswith("torch.ops.") and graph.operators.target(use) is None
+        thing = None if operator else graph.names.use(use, scope)
+        if operator or (thing is not None and thing.kind == "outside" and thing.module.partition(".")[0] in _AHEAD):
+            found.setdefault(use.text, Step(scope, use))
+    return tuple(found.values())

@@ -1,10 +1,10 @@
-"""In which release the gates of one function opened or closed."""
+"""In which release the gates of one function, or of one default, opened or closed."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,22 +14,31 @@ from ungate.errors import Refusal
 from ungate.host import children
 from ungate.model import Gate, Status, Target
 from ungate.trace.corpus import Corpus
+from ungate.trace.flags import settings
 from ungate.trace.graph import Graph
 from ungate.trace.jit import builds
-from ungate.trace.module import Scope
 
 if TYPE_CHECKING:
     from ungate.host.packages import Package
 
-__all__ = ["Release", "changes", "judge", "listed", "matter"]
+__all__ = ["Place", "Release", "changes", "judge", "listed", "matter"]
 
 _DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Lines of a file, 1-based and inclusive."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """One version. ``status`` is that of the feature: closed when any of its gates is, unknown when it cannot be
-    told; ``present`` is False where the function does not exist, None where the release could not be read."""
+    told; ``present`` is False where the feature does not exist, None where the release could not be read."""
 
     version: str
     status: Status
@@ -60,41 +69,51 @@ def _version(text: str) -> Version | None:
         return None
 
 
-def matter(package: Package, feature: str) -> tuple[Package, tuple[Scope, ...]]:
-    """(the package narrowed to the files that decide about a function, the functions of that name).
+def matter(package: Package, feature: str) -> tuple[Package, tuple[Place, ...]]:
+    """(the package narrowed to the files that decide about a feature, the places in them).
 
-    Those are the file that defines it and the files that define what it imports.
+    ``feature`` is a function, or a server flag or attribute: then the conditions under which it is set by default.
+    The files are those of the places and those that define what they import.
     """
-    corpus = Corpus([package])
-    graph = Graph(corpus, builds)
-    found: list[Scope] = []
-    for file, offset in corpus.places(f"def {feature.rpartition(':')[2].rpartition('.')[2]}"):
-        module = graph.names.file(file)
-        if module is not None:
-            scope = module.at(corpus.line(file, offset))
-            if scope.kind == "function":
-                found.append(scope)
+    graph = Graph(Corpus([package]), builds)
+    name = feature.rpartition(":")[2].rpartition(".")[2]
+    places = tuple(_functions(graph, name)) or tuple(_defaults(graph, name.lstrip("-").replace("-", "_")))
     files: dict[str, None] = {}
-    for scope in found:
-        files[scope.module.file] = None
-        for inside in scope.module.top.within():
-            for name in inside.imports:
-                thing = graph.names.text(name, inside)
-                target = corpus.modules.get(thing.module) if thing is not None else None
+    for place in places:
+        files[place.file] = None
+        module = graph.names.file(place.file)
+        for inside in module.top.within() if module is not None else ():
+            for imported in inside.imports:
+                thing = graph.names.text(imported, inside)
+                target = graph.corpus.modules.get(thing.module) if thing is not None else None
                 if target is not None:
                     files[target] = None
-    return replace(package, tops=tuple(files)), tuple(found)
+    return replace(package, tops=tuple(files)), places
 
 
-def judge(version: str, scopes: Sequence[Scope], gates: Sequence[Gate], target: Target) -> Release:
-    """What the gates inside the functions of one release come to for the target."""
-    if not scopes:
-        return Release(version, Status.UNKNOWN, False, note="the function does not exist in this release")
+def _functions(graph: Graph, name: str) -> Iterator[Place]:
+    for file, offset in graph.corpus.places(f"def {name}"):
+        module = graph.names.file(file)
+        scope = module.at(graph.corpus.line(file, offset)) if module is not None else None
+        if scope is not None and scope.kind == "function":
+            yield Place(file, scope.first, scope.last)
+
+
+def _defaults(graph: Graph, attribute: str) -> Iterator[Place]:
+    for setting in settings(graph, attribute):
+        if setting.test is not None and setting.turns != "off":
+            yield Place(setting.scope.module.file, setting.first, setting.last)
+
+
+def judge(version: str, places: Sequence[Place], gates: Sequence[Gate], target: Target) -> Release:
+    """What the gates at the places of one release come to for the target."""
+    if not places:
+        return Release(version, Status.UNKNOWN, False, note="it does not exist in this release")
     inside = tuple(
         gate
         for gate in gates
         if gate.role not in ("mechanism", "source")
-        and any(gate.file == scope.module.file and scope.first <= gate.line <= scope.last for scope in scopes)
+        and any(gate.file == place.file and place.first <= gate.line <= place.last for place in places)
     )
     statuses = {gate.status(target) for gate in inside}
     for status in (Status.CLOSED, Status.UNKNOWN):
