@@ -15,7 +15,7 @@ from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import passing
 from ungate.source.cuda.conditions import Conditions
 from ungate.source.cuda.directives import read
-from ungate.source.cuda.macros import TOOLKIT, clauses
+from ungate.source.cuda.macros import TOOLKIT, clauses, condition_text
 from ungate.source.cuda.targets import macros, most_specific
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc to compare with")
@@ -123,7 +123,9 @@ def test_generated_conditions(tmp_path: Path) -> None:
 
 def _tree(writer: Writer, lines: list[str], depth: int) -> None:
     for _ in range(writer.random.randrange(1, 3)):
-        lines.append(f"{writer.random.choice(('#', '# ', '  #', '#  '))}if {writer.condition(2)}")
+        hash_sign = writer.random.choice(("#", "# ", "  #", "#  "))
+        word = writer.random.choice(("if", "if", "if", "ifdef", "ifndef"))
+        lines.append(f"{hash_sign}{word} {writer.condition(2) if word == 'if' else writer.name()}")
         lines.append(f"keep {len(lines)}")
         if depth < 3 and writer.random.random() < 0.6:
             _tree(writer, lines, depth + 1)
@@ -136,6 +138,13 @@ def _tree(writer: Writer, lines: list[str], depth: int) -> None:
             if depth < 3 and writer.random.random() < 0.4:
                 _tree(writer, lines, depth + 1)
         lines.append("#endif  // __CUDA_ARCH__ >= 900")
+
+
+def test_ifdef_and_ifndef() -> None:
+    reading = read("#ifndef A\n#ifdef B\n#else\n#endif\n#elif 1\n#elifndef C\n#endif\n")
+    assert not reading.problems
+    texts = [condition_text(branch) for branch in reading.branches if branch.directive.keyword != "else"]
+    assert texts == ["!defined(A)", "defined(B)", "1", "!defined(C)"]
 
 
 def test_nested_groups(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ __all__ = ["SAMPLES", "find"]
 
 _STATEMENT = re.compile(r"^[ \t]*([A-Za-z_]\w*)[ \t]*\(((?:[^()#]|\([^()]*\))*)\)", re.MULTILINE)
 _LIST = re.compile(
-    r"(?i)\bCUDA_ARCHITECTURES\b|\bTORCH_CUDA_ARCH_LIST\b|\b\w*(?:CUDA|SM|GPU)\w*_ARCHS?\b|\b\w*_ARCHS\b"
+    r"(?i)\b\w*CUDA_ARCHITECTURES\b|\bTORCH_CUDA_ARCH_LIST\b|\b\w*(?:CUDA|SM|GPU)\w*_ARCHS?\b|\b\w*_ARCHS\b"
 )
 _FLAG = re.compile(r"(?:compute_|sm_)\d{2,3}[af]?\b")
 _IN_CODE = re.compile(r"\"[^\"\n]*(?:-arch[= ]|gpu-architecture[= ]|arch=)(?:compute_|sm_)\d{2,3}[af]?[^\"\n]*\"")

@@ -26,7 +26,7 @@ from ungate.source.cuda.host import comparisons
 __all__ = ["SAMPLES", "find"]
 
 _REFUSES = re.compile(
-    r"[\s\\]*\)[\s\\]*\{?[\s\\]*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
+    r"[\s\\]*\)(?:[\s\\]|//[^\n]*\n)*\{?(?:[\s\\]|//[^\n]*\n)*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
     r"|TORCH_CHECK\w*\s*\(\s*false|TVM_FFI_THROW|TVM_FFI_ICHECK\s*\(\s*false|ICHECK\s*\(\s*false|LOG\(FATAL\)|(?:std::)?abort\s*\("
     r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
     r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"

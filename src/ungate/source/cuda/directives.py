@@ -16,7 +16,7 @@ from ungate.source.cuda.comments import Blocks, block_comments
 __all__ = ["Branch", "Define", "Directive", "Reading", "read", "test_lines"]
 
 _HEAD = re.compile(  # begins with a literal: the search jumps from one "#" to the next
-    r"#[ \t\v\f]*(if[nd]ef|if|elif[nd]ef|elif|else|endif|define|undef|error)(?![A-Za-z0-9_])"
+    r"#[ \t\v\f]*(ifn?def|if|elifn?def|elif|else|endif|define|undef|error)(?![A-Za-z0-9_])"
 )
 _BEFORE = re.compile(r"(?:\xef\xbb\xbf)?[ \t\v\f]*(?:/\*[^\n]*\*/[ \t\v\f]*)?")
 _FARTHEST = 1000  # characters between the beginning of a line and its "#"

@@ -28,7 +28,7 @@ SUBJECT = r"(?:[A-Za-z_]\w*(?:\(\s*\))?(?:\.|->|::))*[A-Za-z_]\w*(?:\(\s*\))?"
 _COMPOSITE = rf"{SUBJECT}\s*\*\s*(?P<times>10|100)\s*\+\s*{SUBJECT}(?:\s*\*\s*10)?"
 _NAMED = r"(?:(?:\w+::)*k?[Ss][Mm]_?)?"  # kSM_90 and its like
 COMPARE = re.compile(
-    rf"(?P<composite>\(?\s*{_COMPOSITE}\s*\)?)\s*(?P<op3>>=|<=|==|!=|>|<)\s*(?P<number3>\d{{2,4}})\b"
+    rf"(?P<composite>(?P<paren>\(\s*)?{_COMPOSITE}(?(paren)\s*\)))\s*(?P<op3>>=|<=|==|!=|>|<)\s*(?P<number3>\d{{2,4}})\b"
     rf"|(?P<subject>{SUBJECT})\s*(?P<op1>>=|<=|==|!=|>(?!>)|<(?!<))\s*{_NAMED}(?P<number1>\d{{1,4}})[af]?(?![\w.'])"
     rf"|(?<![\w.'])(?P<number2>\d{{1,4}})\s*(?P<op2>>=|<=|==|!=|>(?!>)|<(?!<))\s*(?P<subject2>{SUBJECT})"
     r"|\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
