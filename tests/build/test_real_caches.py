@@ -41,6 +41,20 @@ def f(x):
     return torch.nn.functional.gelu(x) * 2 + x.sum()
 print(torch.compile(f)(torch.ones(64)).shape)
 """
+KERNEL = """
+import sys
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+@triton.jit
+def add_one(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
+signature = {"x": "*fp32", "y": "*fp32", "n": "i32", "B": "constexpr"}
+for arch in (90, 120):
+    triton.compile(ASTSource(add_one, signature, {"B": 128}), target=GPUTarget("cuda", arch, 32))
+print(triton.__version__)
+"""
 MODULE = "from flashinfer.jit.comm import gen_vllm_comm_module; gen_vllm_comm_module().build(verbose=True)"
 
 
@@ -95,6 +109,18 @@ def test_inductor(tmp_path: Path, env: Environment) -> None:
     assert "fxgraph" in {entry.name for entry in found}
     assert {entry.state for entry in found} == {State.FRESH}
     assert all(entry.size > 0 for entry in found)
+
+
+def test_triton(tmp_path: Path, env: Environment) -> None:
+    code = tmp_path / "kernel.py"  # Triton reads the source of a kernel from its file
+    code.write_text(KERNEL)
+    variables = {"TRITON_CACHE_DIR": str(tmp_path / "cache")}
+    version = run(f"import runpy; runpy.run_path({str(code)!r}, run_name='__main__')", **variables).split()[-1]
+    found = freshness.survey(env, variables, ["triton"])
+    kernels = {entry.arch: entry for entry in found if entry.name == "add_one"}
+    assert kernels.keys() == {"sm_90", "sm_120"}
+    assert {entry.version for entry in kernels.values()} == {version}
+    assert {entry.state for entry in found} == {State.FRESH}
 
 
 @pytest.mark.toolkit
