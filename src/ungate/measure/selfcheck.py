@@ -31,6 +31,7 @@ _TTFT_TOLERANCE = 0.05
 _CPU_LIMIT_S = 2.0
 _STALL_S = 1.0
 _TRIES = 3
+_WIDEST = 60  # characters of a fault in the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _fault(url: str, fault: str, every: int) -> Check:
         seen = "no counter read" if result.cached is None else f"{result.cached:.0%} of the prompt tokens"
         return Check(name, what, "cell marked invalid", f"{seen}; {_marked(result)}", not result.valid)
     wanted = 0 if fault == "none" else 30 // every
-    words = "; ".join(text for text, _ in result.faults) or "no fault"
+    words = "; ".join(text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…" for text, _ in result.faults) or "no fault"
     # A healthy answer may still be marked invalid: on a starved machine its chunks do arrive glued together.
     passed = result.failed == wanted and result.completed == 30 - wanted and (not wanted or not result.valid)
     return Check(name, what, f"{wanted} of 30 failed", f"{result.failed} of 30: {words}", passed)
