@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
+from ungate.measure import telemetry
 from ungate.measure.counters import chosen
 from ungate.measure.fake import CACHE_HITS
 from ungate.measure.fields import Field, fields
@@ -103,6 +106,29 @@ def test_every_field_asks_nvml_for_what_nvml_has() -> None:
 
     for field in fields():
         assert float(field.read(Nvml(), None)) > 0, field.name
+
+
+def test_a_gpu_that_answers_slowly_holds_up_neither_the_clock_nor_its_sibling(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nvml:
+        class NVMLError(Exception):
+            pass
+
+    def read(nvml: object, gpu: int) -> float:
+        time.sleep(0.3 if gpu else 0.0)
+        return 100.0 + gpu
+
+    @contextlib.contextmanager
+    def two_gpus() -> Iterator[tuple[type[Nvml], tuple[int, ...]]]:
+        yield Nvml, (0, 1)
+
+    monkeypatch.setattr(telemetry, "_gpus", two_gpus)
+    monkeypatch.setattr(telemetry, "fields", lambda: (Field("power", "W", read), Field("pcie_rx", "B/s", read, True)))
+    with Recorder([os.getpid()]) as recorder:
+        time.sleep(1.5)
+    series = recorder.series()
+    assert len(series.times) > 9
+    assert series.column("0/power")[-1] == 100.0 and series.column("1/pcie_rx")[-1] == 101.0
+    assert next(column.unit for column in series.columns if column.name == "1/power") == "W"
 
 
 def test_a_field_that_a_gpu_does_not_have_reads_as_none() -> None:

@@ -13,11 +13,15 @@ __all__ = ["Field", "fields", "register"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One reading of one GPU. ``read`` takes the ``pynvml`` module and a device handle; an error is None."""
+    """One reading of one GPU. ``read`` takes the ``pynvml`` module and a device handle; an error is None.
+
+    ``slow`` readings block for tens of milliseconds and are taken once a second.
+    """
 
     name: str
     unit: str
     read: Callable[[Any, Any], float]
+    slow: bool = False
 
 
 _REGISTRY: dict[str, Field] = {}
