@@ -76,3 +76,4 @@ def test_eight_gpus_without_peer_access(monkeypatch: pytest.MonkeyPatch, capsys:
     assert matrix[1].split() == ["0", "-", "unknown", *["no", "SYS"] * 6]
     assert any("no edit can make a feature work that polls a peer" in line for line in lines)
     assert any("/dev/shm has 64 MB" in line for line in lines)
+    assert any(line.split() == ["virtual", "machine", "yes", "(QEMU)"] for line in lines)

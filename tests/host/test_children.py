@@ -43,7 +43,7 @@ time.sleep(60)
 """
 
 
-def gone(pid: int, within_s: float = 5.0) -> bool:
+def gone(pid: int, within_s: float = 30.0) -> bool:
     """No such process, and no zombie of it either."""
     end = time.monotonic() + within_s
     while time.monotonic() < end:
@@ -58,7 +58,7 @@ def adopted(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def wait_for(condition: Callable[[], object], within_s: float = 5.0) -> None:
+def wait_for(condition: Callable[[], object], within_s: float = 30.0) -> None:
     end = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -87,7 +87,7 @@ def nothing_is_left() -> Iterator[None]:
 
 
 def test_output_code_and_time() -> None:
-    outcome = children.run([PYTHON, "-c", "print('said'); raise SystemExit(7)"], deadline_s=20)
+    outcome = children.run([PYTHON, "-c", "print('said'); raise SystemExit(7)"], deadline_s=60)
     assert (outcome.code, outcome.timed_out, outcome.output) == (7, False, "said\n")
     assert outcome.log is None
     assert 0 < outcome.seconds < 20
@@ -96,20 +96,20 @@ def test_output_code_and_time() -> None:
 def test_the_log_is_fresh_and_stays(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("a sigquit line of an older run\n")
-    outcome = children.run([PYTHON, "-c", "import sys; print('new', file=sys.stderr)"], deadline_s=20, log=log)
+    outcome = children.run([PYTHON, "-c", "import sys; print('new', file=sys.stderr)"], deadline_s=60, log=log)
     assert outcome.log == log
     assert log.read_text() == "new\n"
 
 
 def test_standard_output_alone_goes_to_a_file(tmp_path: Path) -> None:
     code = "import sys; print('data'); print('warning', file=sys.stderr)"
-    outcome = children.run([PYTHON, "-c", code], deadline_s=20, stdout=tmp_path / "out")
+    outcome = children.run([PYTHON, "-c", code], deadline_s=60, stdout=tmp_path / "out")
     assert (tmp_path / "out").read_text() == "data\n"
     assert outcome.output == "warning\n"
 
 
 def test_only_the_tail_is_kept_from_a_whole_line_on(tmp_path: Path) -> None:
-    outcome = children.run([PYTHON, "-c", "for i in range(100000): print('line', i)"], deadline_s=20)
+    outcome = children.run([PYTHON, "-c", "for i in range(100000): print('line', i)"], deadline_s=60)
     assert len(outcome.output) <= 64 * 1024
     assert outcome.output.startswith("line ")
     assert outcome.output.endswith("line 99999\n")
@@ -120,7 +120,7 @@ def test_a_deadline_ends_it_and_is_said() -> None:
     assert outcome.timed_out
     assert outcome.code == -signal.SIGTERM
     assert outcome.output == "up\n"
-    assert 1 <= outcome.seconds < 10
+    assert 1 <= outcome.seconds < 40
 
 
 def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     wait_for(lambda: "deaf" in (tmp_path / "log").read_text())
     before = time.monotonic()
     assert child.stop(grace_s=0.5) == -signal.SIGKILL
-    assert 0.5 <= time.monotonic() - before < 5
+    assert 0.5 <= time.monotonic() - before < 30
     assert gone(child.pid)
 
 
@@ -164,7 +164,7 @@ def test_a_grandchild_that_left_the_session_is_found(script: Callable[[str], Pat
 
 
 def test_a_grandchild_that_outlives_its_parent_is_found(script: Callable[[str], Path]) -> None:
-    outcome = children.run([PYTHON, script(LEAVES_THE_SESSION), "0"], deadline_s=20)
+    outcome = children.run([PYTHON, script(LEAVES_THE_SESSION), "0"], deadline_s=60)
     assert outcome.code == 0
     assert gone(int(outcome.output))
 
@@ -205,9 +205,9 @@ def test_reap_spares_the_children_of_others(tmp_path: Path) -> None:
 
 def test_a_nested_child_carries_both_markers(tmp_path: Path) -> None:
     inner = "import os; print(os.environ['UNGATE_CHILD'])"
-    code = f"from ungate.host import children; print(children.run(['{PYTHON}', '-c', {inner!r}], deadline_s=20).output)"
+    code = f"from ungate.host import children; print(children.run(['{PYTHON}', '-c', {inner!r}], deadline_s=60).output)"
     child = Child.start([PYTHON, "-c", code], log=tmp_path / "log")
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
     child.stop()
     markers = (tmp_path / "log").read_text().strip().split(":")
     assert markers[0] == child.marker
@@ -236,9 +236,9 @@ def test_control_c_reaches_ungate_and_nothing_is_left(tmp_path: Path) -> None:
     """
     ungate = subprocess.Popen([PYTHON, "-c", textwrap.dedent(code)], stderr=subprocess.DEVNULL)
     log = tmp_path / "log"
-    wait_for(lambda: log.exists() and log.read_text(), 15)
+    wait_for(lambda: log.exists() and log.read_text())
     ungate.send_signal(signal.SIGINT)
-    assert ungate.wait(15) != 0
+    assert ungate.wait(60) != 0
     assert gone(int(log.read_text()))
 
 
@@ -254,9 +254,9 @@ def test_the_child_does_not_outlive_a_killed_ungate(tmp_path: Path) -> None:
     """
     ungate = subprocess.Popen([PYTHON, "-c", textwrap.dedent(code)])
     log = tmp_path / "log"
-    wait_for(lambda: log.exists() and log.read_text(), 15)
+    wait_for(lambda: log.exists() and log.read_text())
     ungate.kill()
-    ungate.wait(10)
+    ungate.wait(60)
     assert adopted(int(log.read_text())) == -signal.SIGTERM
 
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_started_is_refused(tmp_path: Path, content: str | None, 
 
 def test_arguments_are_not_read_by_a_shell(tmp_path: Path) -> None:
     outcome = children.run(
-        [PYTHON, "-c", "import sys; print(sys.argv[1])", f"; touch {tmp_path}/x $HOME"], deadline_s=20
+        [PYTHON, "-c", "import sys; print(sys.argv[1])", f"; touch {tmp_path}/x $HOME"], deadline_s=60
     )
     assert outcome.output == f"; touch {tmp_path}/x $HOME\n"
     assert list(tmp_path.iterdir()) == []

@@ -62,7 +62,8 @@ def _machine(found: HostFacts) -> Iterator[tuple[str, str]]:
     limit = f", limited to {machine.cpu_limit:g} by the container" if machine.cpu_limit else ""
     yield "system", f"{_said(machine.system)}, kernel {_said(machine.kernel)}, {_said(machine.architecture)}"
     yield "processor", f"{_said(machine.processor)}; {_said(machine.cores)} cores{limit}; {_gigabytes(machine.memory)}"
-    virtual = _UNKNOWN if machine.hypervisor is None else machine.hypervisor or "no"
+    named = "" if machine.hypervisor == "unnamed" else f" ({machine.hypervisor})"
+    virtual = _yes(None if machine.hypervisor is None else bool(machine.hypervisor), f"yes{named}", "no")
     yield "virtual machine", virtual
     yield "container", _UNKNOWN if machine.container is None else machine.container or "no"
     yield "IOMMU", _said(machine.iommu)
