@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ungate.build import freshness, purge, sass
+from ungate.build import freshness, linking, purge, sass
 from ungate.build.freshness import Entry, State
 from ungate.host import index
 from ungate.host.environment import Environment, resolve
@@ -126,15 +126,12 @@ def test_triton(tmp_path: Path, env: Environment) -> None:
 @pytest.mark.toolkit
 @pytest.mark.wheels
 def test_a_flashinfer_module(tmp_path: Path) -> None:
-    site, stubs = tmp_path / "site", tmp_path / "stubs"
+    site = tmp_path / "site"
     shutil.copytree(index.fetch("flashinfer-python==0.6.3"), site)
-    stubs.mkdir()
-    empty = ["-shared", "-x", "c", "/dev/null", "-o", str(stubs / "libcuda.so")]
-    subprocess.run(["cc", *empty], check=True, timeout=60)  # where there is no driver there is no libcuda to link with
     variables = {
+        **linking.variables(os.environ, tmp_path),
         "FLASHINFER_WORKSPACE_BASE": str(tmp_path / "home"),
         "FLASHINFER_CUDA_ARCH_LIST": "12.0a",
-        "FLASHINFER_EXTRA_LDFLAGS": f"-L{stubs}",
         "PYTHONPATH": str(site),
     }
     run(MODULE, **variables)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ungate.build import proof, sass
+from ungate.build import linking, proof, sass
 from ungate.build.elf import host_kernels
 from ungate.errors import Refusal
 from ungate.host import children
@@ -56,7 +56,8 @@ def compile_recipe(
     module, _, name = build.partition(":")
     words = ["-c", _SPECIFICATION, module, name] if name else ["-m", module]
     report(f"building with {build}")
-    outcome = children.run([python or sys.executable, *words], deadline_s=deadline_s, log=log, env=environment)
+    whole = dict(environment) if prefix else {**environment, **linking.variables(environment, log.parent)}
+    outcome = children.run([python or sys.executable, *words], deadline_s=deadline_s, log=log, env=whole)
     if outcome.timed_out:
         raise Refusal(f"The build did not end within {deadline_s / 60:.0f} minutes.", f"Read its log: less {log}")
     if outcome.code != 0:
