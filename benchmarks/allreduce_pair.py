@@ -42,8 +42,8 @@ NCCL_ARMS: dict[str, dict[str, str]] = {
 """Settings of NCCL. Best of the ``shm`` ones is the baseline without a peer path; ``p2p`` uses NVLink if there."""
 
 LINES = (Line.LL8, Line.F16, Line.F12)
-FUSED = [Case(Dtype.BFLOAT16, rows, 4096) for rows in (1, 2, 4, 8, 16, 32)]
-WIDE = [Case(Dtype.BFLOAT16, rows, 8192) for rows in (1, 4, 16)]
+FUSED = [Case(Dtype.BFLOAT16, rows, 4096) for rows in (1, 2, 4, 8, 16, 32, 64)]
+WIDE = [Case(Dtype.BFLOAT16, rows, 8192) for rows in (1, 4, 16, 32, 64)]
 PLAIN = [Case(Dtype.BFLOAT16, size // 2) for size in (4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB)]
 
 

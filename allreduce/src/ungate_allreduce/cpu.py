@@ -49,6 +49,7 @@ class CpuRank:
         self.epoch = 0
         self.sentinel_calls = 0
         self.used = [(0, 1)] * SENTINEL_GENERATIONS
+        self._call = (0, 0)
         view = memoryview(segment_bytes(segment)).cast("B")
         self.wide = view.cast("Q")
         self.narrow = view.cast("I")
@@ -76,7 +77,7 @@ class CpuRank:
                 self._store(self.layout.slot(self.rank) + area + 16 * index, own[index], line, tag)
             self.pause()
         self._rearm(line)
-        self._check_headers(variant, tensor.size, tag)
+        self._call = (variant.identity(), tensor.size)
         total = np.zeros_like(own)
         for index in mine:
             terms = [
@@ -92,6 +93,7 @@ class CpuRank:
                 if index not in mine:
                     total[index] = self._load(index // segment, area + phase + 16 * index, line, tag)
                 self.pause()
+        self._check_headers(tag)
         self._finish(line, lines, shots, tag)
         integer = np.uint32 if dtype is Dtype.FLOAT32 else np.uint16
         return total.reshape(-1).view(integer)[: tensor.size].reshape(tensor.shape)
@@ -127,6 +129,7 @@ class CpuRank:
             self._wait(peer, tag, end)
 
     def _wait(self, peer: int, tag: int, end: float) -> None:
+        self._heard(peer, tag)
         for other in range(self.world):
             if other != self.rank and self.wide[(REPORT_OFFSET + CELL_BYTES * other) // 8]:
                 self._report(3, other, tag)
@@ -151,17 +154,22 @@ class CpuRank:
                 at += phase * self.layout.tagged_phase + 16 * spare
                 self.wide[at // 8] = self.wide[at // 8 + 1] = tag << 32
 
-    def _check_headers(self, variant: Variant, rows: int, tag: int) -> None:
+    def _check_headers(self, tag: int) -> None:
+        end = time.monotonic() + self.deadline_s
         for peer in range(self.world):
-            if peer == self.rank:
-                continue
-            at = self.layout.slot(peer) + self.layout.header(tag)
-            end = time.monotonic() + self.deadline_s
-            while (first := self.wide[at // 8]) >> 32 != tag or (second := self.wide[at // 8 + 1]) >> 32 != tag:
+            while peer != self.rank and not self._heard(peer, tag):
                 self._wait(peer, tag, end)
-            if first & SENTINEL != variant.identity() or second & SENTINEL != rows:
-                self._report(2, peer, tag)
-                raise CallMismatch(f"Rank {peer} makes another call than rank {self.rank} at call {tag}.")
+
+    def _heard(self, peer: int, tag: int) -> bool:
+        """Whether the peer's header of this call is there; CallMismatch when it names another call."""
+        at = self.layout.slot(peer) + self.layout.header(tag)
+        first, second = self.wide[at // 8], self.wide[at // 8 + 1]
+        if first >> 32 != tag or second >> 32 != tag:
+            return False
+        if (first & SENTINEL, second & SENTINEL) != self._call:
+            self._report(2, peer, tag)
+            raise CallMismatch(f"Rank {peer} makes another call than rank {self.rank} at call {tag}.")
+        return True
 
     def _rearm(self, line: Line) -> None:
         if line is not Line.F16 or self.sentinel_calls < 2:

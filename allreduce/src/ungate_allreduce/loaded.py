@@ -9,8 +9,10 @@ from .driver import Function, driver
 from .errors import Unsupported
 from .variant import Quant, Variant
 
-__all__ = ["Kernel", "load", "target_of"]
+__all__ = ["ARCHS", "Kernel", "load", "target_of"]
 
+ARCHS = (75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121)
+"""Compute capabilities that the kernels are compiled for in the tests: all of CUDA 13's NVRTC."""
 NATIVE_E2M1 = (100, 103, 110, 120, 121)
 """Compute capabilities whose ``a`` target has cvt.rn.satfinite.e2m1x2.f32."""
 

@@ -49,8 +49,7 @@ class Segment:
         self.bound = False
         address = _LIBC.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
         if address in (None, ctypes.c_void_p(-1).value):
-            os.close(descriptor)
-            raise Unsupported(f"{size} bytes of shared memory could not be mapped: {os.strerror(ctypes.get_errno())}.")
+            raise OSError(ctypes.get_errno(), f"{size} bytes could not be mapped")
         self.address: int = int(address or 0)
 
     @classmethod
@@ -60,10 +59,11 @@ class Segment:
         ``regions`` are (offset, bytes, NUMA node or None): a preference set before the pages exist. Raises
         Unsupported when neither /dev/shm nor anonymous memory holds ``size`` bytes.
         """
+        path = SHM / f"ungate-allreduce-{uuid.uuid4().hex}"
         try:
-            path = SHM / f"ungate-allreduce-{uuid.uuid4().hex}"
             return cls._filled(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), size, str(path), regions)
         except OSError:
+            path.unlink(missing_ok=True)
             descriptor = os.memfd_create("ungate-allreduce")
         try:
             return cls._filled(descriptor, size, f"/proc/{os.getpid()}/fd/{descriptor}", regions)
@@ -87,7 +87,6 @@ class Segment:
             os.posix_fallocate(descriptor, 0, size)
         except OSError:
             if segment is not None:
-                segment.forget_name()
                 segment.close()
             else:
                 os.close(descriptor)
@@ -107,7 +106,13 @@ class Segment:
         if os.fstat(descriptor).st_size != size:
             os.close(descriptor)
             raise Unsupported(f"The shared memory at {path} has another size than this rank expects ({size} bytes).")
-        return cls(descriptor, size, path)
+        try:
+            return cls(descriptor, size, path)
+        except OSError as error:
+            os.close(descriptor)
+            raise Unsupported(
+                f"The shared memory at {path} cannot be mapped: {os.strerror(error.errno or 0)}."
+            ) from error
 
     def forget_name(self) -> None:
         """Remove the name; the memory lives as long as one process maps it."""

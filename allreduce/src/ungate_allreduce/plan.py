@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from .errors import Unsupported
-from .variant import Dtype, Line, Quant, Variant, fitting, up
+from .variant import STAGED_WORDS, Dtype, Line, Quant, Variant, fitting, up
 
 __all__ = ["GEN4_X8", "GEN4_X16", "GEN5_X16", "Choice", "Link", "Table", "crossover", "predict", "realise", "seed"]
 
@@ -98,7 +98,9 @@ def realise(
         raise Unsupported("The table keeps NCCL for this message.")
     line = Line(choice.line)
     threads = min(choice.threads, 1024 - (64 if line is Line.F16 else 32))
+    parts = up(up(hidden * dtype.size, 4), STAGED_WORDS - 192) if hidden and line is Line.F12 else 1
     variant = Variant(
+        split=parts,
         world=world,
         dtype=dtype,
         line=line,
@@ -117,7 +119,7 @@ def realise(
     elif choice.split == 1:
         variant = fitting(variant)
     else:
-        variant = fitting(replace(variant, split=min(choice.split, up(variant.row_words, 64))))
+        variant = fitting(replace(variant, split=max(parts, min(choice.split, up(variant.row_words, 64)))))
     if choice.lag and choice.shots == 1 and (world - 1) * variant.lines_a_thread <= 16:
         variant = replace(variant, lag=choice.lag)
     return variant

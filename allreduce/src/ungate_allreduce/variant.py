@@ -8,9 +8,11 @@ from enum import IntEnum
 
 from .errors import Unsupported
 
-__all__ = ["MAX_WORLD", "Dtype", "Line", "Quant", "Variant", "fitting", "up"]
+__all__ = ["MAX_WORLD", "STAGED_WORDS", "Dtype", "Line", "Quant", "Variant", "fitting", "up"]
 
 MAX_WORLD = 16
+STAGED_WORDS = 11264
+"""Words of a row part in shared memory, of the 48 KiB that a block has on every architecture."""
 
 
 class Dtype(IntEnum):
@@ -64,8 +66,8 @@ class Variant:
 
     ``hidden`` is the row length of the fused operation, 0 for plain allreduce. ``split`` is the number of
     blocks a row is cut over (fused), ``vec`` the number of lines a thread holds (plain). With ``lag`` a thread asks for
-    its peers' line v after it has sent its own line v + lag, so that large messages go both ways at once. ``targets`` is 1 when
-    a rank writes one slot that all read, ``world`` when it pushes a copy to each peer. ``virtual`` ranks share a
+    its peers' line v after it has sent its own line v + lag, so that large messages go both ways at once. With
+    ``push`` a rank writes a copy to each peer, else one slot that all read. ``virtual`` ranks share a
     launch, and a ``frozen`` kernel makes the same call for ever; both are for checks and timing on one GPU.
     """
 
@@ -100,9 +102,9 @@ class Variant:
             raise Unsupported(f"NVFP4 needs aligned rows of whole 16-element blocks; hidden is {self.hidden}.")
         if self.lag and (self.shots == 2 or (self.world - 1) * self.lines_a_thread > 16):
             raise Unsupported("Reading behind the push needs one shot and all lines of a thread in registers at once.")
-        if self.line is Line.F12 and self.hidden and self.part_words > 8192:
+        if self.line is Line.F12 and self.hidden and self.part_words > STAGED_WORDS:
             raise Unsupported(
-                f"F12 stages a row part of at most 8192 words in shared memory; this has {self.part_words}."
+                f"F12 stages a row part of at most {STAGED_WORDS} words in shared memory; this has {self.part_words}."
             )
 
     @property

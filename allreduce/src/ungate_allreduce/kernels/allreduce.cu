@@ -239,10 +239,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
     } else if (first) {
       if (tid < THREADS + 32) {
         failed = !serve(p, tag, failed, prior);
-      } else if (blockIdx.x == 0 && tid == THREADS + 32) {
+      }
+#if LINE_WORDS == 4
+      if (blockIdx.x == 0 && tid == THREADS + 32) {
         // Orders the re-arming of the call before this one ahead of the push of the call after this one.
         asm volatile("fence.acq_rel.sys;" ::: "memory");
       }
+#endif
     }
 #endif
 
