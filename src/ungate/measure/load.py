@@ -270,7 +270,8 @@ class _Run:
 
 
 def _growth(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
+    # A counter with labels is not there before it first counts.
+    return None if after is None else after - (before or 0.0)
 
 
 def _cpu_s() -> float:
