@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ungate.model import Gate, Hop, Reached, Recipe
@@ -20,6 +20,7 @@ _NOT_DECIDING = frozenset({"mechanism", "source", "define"})
 _MOST_SETTINGS = 8
 _HOW = {
     "method": "called as a method; no other class of these packages has one of that name",
+    "methods": "called as a method, and several classes have one of that name",
     "each": "called as a method; every class that has one of that name leads on",
     "operator": "called as a registered operator",
     "reference": "handed on by reference",
@@ -27,13 +28,15 @@ _HOW = {
 }
 
 
-def flag_hops(graph: Graph, gates: Gates, recipe: Recipe) -> tuple[Hop, ...]:
-    """The flag and every statement that gives its attribute a value by default."""
+def flag_hops(graph: Graph, gates: Gates, recipe: Recipe, near: str = "") -> tuple[Hop, ...]:
+    """The flag and every statement that gives its attribute a value by default. ``near`` is a file on the way, to
+    tell servers of one package apart."""
     if not recipe.flag and not recipe.attribute:
         return ()
-    flag = flag_of(graph, recipe.flag, recipe.attribute)
+    flag = flag_of(graph, recipe.flag, recipe.attribute, near)
     attribute = recipe.attribute or (flag.attribute if flag else "")
-    return (_flag_hop(recipe, flag), *list(_default_hops(graph, gates, attribute, recipe.flag))[:_MOST_SETTINGS])
+    defaults = list(_default_hops(graph, gates, attribute, recipe.flag, flag.file if flag else ""))
+    return (_flag_hop(recipe, flag), *defaults[:_MOST_SETTINGS])
 
 
 def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:
@@ -45,15 +48,15 @@ def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:
     return Hop("flag", flag.file, flag.line, flag.symbol, True, note="a field of the configuration")
 
 
-def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str) -> Iterator[Hop]:
-    for setting in settings(graph, attribute):
-        found = gates.within(setting.scope.module.file, [(setting.first, setting.last)]) if setting.test else ()
-        tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.first, setting.last)
+def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str, near: str) -> Iterator[Hop]:
+    for setting in settings(graph, attribute, near):
+        found = gates.within(setting.scope.module.file, setting.ranges)
+        tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.ranges)
         role = "default" if setting.turns != "off" and setting.unset else ""
         yield Hop(
             "default",
             setting.scope.module.file,
-            setting.first or setting.line,
+            setting.ranges[-1][0] if setting.ranges else setting.line,
             setting.scope.name,
             True,
             marked(found, Reached.YES, role),
@@ -169,14 +172,14 @@ def asked_hops(graph: Graph, gates: Gates, scope: Scope, line: int) -> tuple[Hop
 
 
 def _not_gates(
-    tests: tuple[tuple[int, str], ...], gates: tuple[Gate, ...], first: int = 0, last: int = 0
+    tests: tuple[tuple[int, str], ...], gates: tuple[Gate, ...], ranges: Sequence[tuple[int, int]] | None = None
 ) -> tuple[tuple[int, str], ...]:
-    """The tests that are no architecture gates themselves; with ``first``, only those of that condition."""
+    """The tests that are no architecture gates themselves; with ``ranges``, only those in these lines."""
     lines = {line for gate in gates for line in range(gate.line, gate.end_line + 1)}
     return tuple(
         (line, text)
         for line, text in tests
-        if (not first or first <= line <= last)
+        if (ranges is None or any(first <= line <= last for first, last in ranges))
         and not (line in lines and any(name in text for gate in gates for name in gate.names))
     )
 

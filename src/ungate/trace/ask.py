@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -23,6 +24,7 @@ __all__ = ["ask", "ask_attribute"]
 
 _MOST_CHAINS = 3
 _MOST_CANDIDATES = 8
+_MOST_ASKED = 24  # references behind one attribute that are followed down
 
 
 def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
@@ -37,7 +39,7 @@ def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
         chains = (_of_symbol(trace, thing, text),) if thing is not None else ()
     elif re.fullmatch(r"[\w.-]+", text):
         chains = _of_word(trace, text)
-    if not chains:
+    if not chains and re.search(r"\s", text):
         chains = _of_message(trace, text)
     if not chains:
         where = ", ".join(f"{package.name} {package.version}".strip() for package in trace.corpus.packages)
@@ -96,12 +98,19 @@ def _of_attribute(trace: Trace, flag: str, attribute: str) -> tuple[Chain, ...]:
     if not attribute or known is None:
         return ()
     reached = influence(trace.graph, attribute)
-    ways = [way for way in _guarded(trace.graph, reached) if descend(trace.graph, way.sites[0].target)]
-    ways.sort(key=lambda way: -len(tokens(attribute) & tokens(way.sites[0].target.name)))
+    words = tokens(attribute)
+    ways = sorted(_guarded(trace.graph, reached), key=lambda way: -len(words & tokens(way.sites[0].target.name)))
     recipe = _recipe(trace, flag or attribute, flag or known.name, attribute)
     chosen: dict[Thing, Route] = {}
+    asked: set[Thing] = set()
     for way in ways:
-        chosen.setdefault(way.sites[0].target, way)
+        target = way.sites[0].target
+        related = bool(words & tokens(target.name))
+        if target in asked or len(asked) >= _MOST_ASKED or (chosen and not related):
+            continue
+        asked.add(target)
+        if descend(trace.graph, target):
+            chosen[target] = way
     if not chosen:
         return (trace.assemble(recipe, None, None, ()),)
     return tuple(trace.assemble(recipe, thing, way, reached) for thing, way in list(chosen.items())[:_MOST_CHAINS])
@@ -113,23 +122,27 @@ def _guarded(graph: Graph, reached: dict[Thing, Influence]) -> Iterator[Route]:
         scope = graph.scope(thing)
         if scope is None:
             continue
-        line = decided.through.line if decided.through is not None else decided.line
+        own = [use.line for use in scope.uses if use.last == decided.attribute and not use.stored]
+        lines = [decided.through.line] if decided.through is not None else own
         for use in scope.uses:
-            if use.stored or not any(first <= line <= last for first, last in guard_lines(scope, use.line)):
+            ranges = () if use.stored else guard_lines(scope, use.line)
+            line = next((line for line in lines for first, last in ranges if first <= line <= last), 0)
+            if not line:
                 continue
+            here = decided if decided.through is not None else replace(decided, line=line)
             for target, verified, how in _targets(graph, use, scope):
-                yield Route((Site(scope, use.line, target, verified, how, use),), decided)
+                yield Route((Site(scope, use.line, target, verified, how, use),), here)
 
 
 def _targets(graph: Graph, use: Use, scope: Scope) -> Iterator[tuple[Thing, bool | None, str]]:
-    found = graph.operators.target(use) or graph.names.use(use, scope)
+    found = graph.meaning(use, scope)
     if found is not None and found.kind in ("function", "class", "result") and not found.trail:
         kind = "class" if found.kind == "class" else "function"
         yield Thing(kind, found.module, found.name), True, "call" if use.call else "reference"
     elif found is None and use.call and "." in use.text and 0 < graph.definitions(use.last) <= _MOST_CANDIDATES:
         things = [thing for thing in _definitions(graph, use.last) if "." in thing.name]
         for thing in things:
-            yield thing, True if len(things) == 1 else None, "method"
+            yield thing, True if len(things) == 1 else None, "method" if len(things) == 1 else "methods"
 
 
 def _of_value(trace: Trace, value: str) -> tuple[Chain, ...]:
@@ -145,9 +158,24 @@ def _of_value(trace: Trace, value: str) -> tuple[Chain, ...]:
             scope = module.at(line)
             if scope.kind in ("function", "class") and scope.first <= line < scope.body:  # a registering decorator
                 thing = thing_of(scope)
-                if thing not in chains and descend(graph, thing):
-                    chains[thing] = trace.assemble(_recipe(trace, value, "", ""), thing, None, ())
+                if thing not in chains:
+                    recipe = _recipe(trace, value, "", _compared(trace, value))
+                    chains[thing] = trace.assemble(recipe, thing, None, ())
     return tuple(chains.values())
+
+
+def _compared(trace: Trace, value: str) -> str:
+    """The server attribute that is compared with a value most often, empty where there is none."""
+    counts: Counter[str] = Counter()
+    for quote in ('"', "'"):
+        for file, offset in trace.graph.corpus.places(f"{quote}{value}{quote}", whole=False):
+            module = trace.graph.names.file(file)
+            line = trace.graph.corpus.line(file, offset)
+            scope = module.at(line) if module is not None else None
+            for use in scope.uses if scope is not None else ():
+                if use.test and not use.call and abs(use.line - line) <= 1 and use.last in trace.switches.attributes:
+                    counts[use.last] += 1
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def _of_message(trace: Trace, text: str) -> tuple[Chain, ...]:

@@ -18,7 +18,7 @@ from ungate.trace.marks import marked_influence
 from ungate.trace.names import Thing
 from ungate.trace.reach import Translations
 from ungate.trace.route import Influence, Reaches, Route, influence, upward, ways
-from ungate.trace.switches import Switches
+from ungate.trace.switches import Switches, tokens
 from ungate.trace.unused import mentioned
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class Trace:
         notes: tuple[str, ...] = (),
     ) -> Chain:
         """The hops of a route, what decides about it above and what is compiled below its entry."""
-        hops = list(above.flag_hops(self.graph, self.gates, recipe))
+        top = route.sites[0].scope.module.file if route is not None and route.sites else ""
+        near = top or (self.corpus.modules.get(entry.module, "") if entry is not None else "")
+        hops = list(above.flag_hops(self.graph, self.gates, recipe, near))
         if entry is None:
             hops.append(Hop("call", "", 0, "", None, note="nothing that is compiled was found behind it"))
             return Chain(recipe.name, self.target, tuple(hops), (), (*notes, *self._unread()))
@@ -232,15 +234,15 @@ def _library_entry(corpus: Corpus, build: Thing, route: Route | None) -> Thing:
 
 
 def _ranked(descents: Sequence[Descent], name: str, build: Thing) -> list[Descent]:
-    """The build that was asked for first, then the one whose export bears the entry's name, then the nearest."""
-    return sorted(
-        descents,
-        key=lambda d: (
-            (d.build.module.name, d.build.name) != (build.module, build.name),
-            d.export != name,
-            len(d.steps),
-        ),
-    )
+    """The build that was asked for first, then the one whose export bears the entry's name or most of its words
+    and fewest others, then the nearest."""
+    asked, words = (build.module, build.name), tokens(name)
+
+    def place(descent: Descent) -> tuple[bool, bool, int, int]:
+        own = (descent.build.module.name, descent.build.name)
+        return own != asked, descent.export != name, len(tokens(descent.export) ^ words), len(descent.steps)
+
+    return sorted(descents, key=place)
 
 
 def _refuse(recipe: Recipe, corpus: Corpus) -> None:

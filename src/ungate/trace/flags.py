@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from ungate.trace.gates import Gates
 from ungate.trace.graph import Graph
@@ -26,24 +27,40 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A statement that gives the attribute a value, with the condition it stands under.
+    """A statement that gives the attribute a value, with the conditions it stands under, the outermost first.
 
-    ``turns`` is on, off, or the value's text; ``first`` to ``last`` are the lines of the condition (0, 0 where
-    there is none); ``unset`` tells that the condition holds only while the attribute is not set.
+    ``turns`` is on, off, or the value's text; ``unset`` tells that the conditions hold only while the attribute is
+    not set.
     """
 
     scope: Scope
     line: int
     turns: str
-    first: int
-    last: int
-    test: ast.expr | None
+    tests: tuple[ast.expr, ...]
     unset: bool
 
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The lines of each condition, 1-based and inclusive."""
+        return tuple((test.lineno, test.end_lineno or test.lineno) for test in self.tests)
 
-def flag_of(graph: Graph, flag: str, attribute: str) -> Flag | None:
+
+def flag_of(graph: Graph, flag: str, attribute: str, near: str = "") -> Flag | None:
     """The declaration of a flag: an ``add_argument`` call or any call or annotation that names it, else the
-    class-level field of that attribute."""
+    class-level field of that attribute. Of several, the one whose folder is closest to the file ``near``."""
+    found = list(_declarations(graph, flag, attribute))
+    if not found:
+        return declared(graph, attribute)
+    return max(found, key=lambda each: _shared(each.file, near))
+
+
+def _shared(one: str, other: str) -> int:
+    """How many leading folders two paths share."""
+    pairs = zip(one.split("/")[:-1], other.split("/")[:-1], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _declarations(graph: Graph, flag: str, attribute: str) -> Iterator[Flag]:
     for quote in ('"', "'"):
         if not flag:
             break
@@ -56,8 +73,7 @@ def flag_of(graph: Graph, flag: str, attribute: str) -> Flag | None:
             call = _call_at(scope.node, line)
             if call is None:
                 continue
-            return Flag(flag, _destination(call, flag) or attribute, file, line, scope.name)
-    return declared(graph, attribute)
+            yield Flag(flag, _destination(call, flag) or attribute, file, line, scope.name)
 
 
 def declared(graph: Graph, attribute: str) -> Flag | None:
@@ -89,9 +105,13 @@ def readers(graph: Graph, attribute: str) -> Iterator[tuple[Scope, int]]:
                     break
 
 
-def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
-    """Each assignment to the attribute after its declaration."""
+def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
+    """Each assignment to the attribute after its declaration; with ``near``, only in the same part of the package
+    (its first two folders), since another server of the package may have an attribute of that name."""
+    part = "/".join(near.split("/")[:2]) + "/" if near.count("/") > 1 else ""
     for file in graph.corpus.holding(attribute):
+        if not file.startswith(part):
+            continue
         module = graph.names.file(file)
         for scope in module.top.within() if module else ():
             if scope.kind != "function":
@@ -99,16 +119,8 @@ def settings(graph: Graph, attribute: str) -> Iterator[Setting]:
             yield from _entries(scope, attribute)
             lines = {use.line for use in scope.uses if use.stored and use.last == attribute and "." in use.text}
             for node, conditions in _assignments(scope.node, lines):
-                test = conditions[-1] if conditions else None
-                yield Setting(
-                    scope,
-                    node.lineno,
-                    _turns(node.value),
-                    test.lineno if test is not None else 0,
-                    (test.end_lineno or test.lineno) if test is not None else 0,
-                    test,
-                    any(_asks_unset(condition, attribute) for condition in conditions),
-                )
+                unset = any(_asks_unset(condition, attribute) for condition in conditions)
+                yield Setting(scope, node.lineno, _turns(node.value), conditions, unset)
 
 
 def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[str]:
@@ -124,10 +136,8 @@ def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[st
                 continue
             lines = {use.line for use in scope.uses if use.stored and use.last in attributes and "." in use.text}
             for node, conditions in _assignments(scope.node, lines):
-                test = conditions[-1] if conditions else None
-                if test is None or _turns(node.value) != "on":
-                    continue
-                if gates.within(file, [(test.lineno, test.end_lineno or test.lineno)]):
+                ranges = [(test.lineno, test.end_lineno or test.lineno) for test in conditions]
+                if _turns(node.value) == "on" and gates.within(file, ranges):
                     found.update(dotted(target).rpartition(".")[2] for target in node.targets)
     return found & set(attributes)
 
@@ -143,9 +153,7 @@ def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
             for key, value in zip(at.keys, at.values, strict=True):
                 if isinstance(key, ast.Constant) and key.value == attribute and conditions:
                     unset = any(_asks_unset(condition, attribute) for condition in conditions)
-                    test = conditions[-1]
-                    last = test.end_lineno or test.lineno
-                    yield Setting(scope, key.lineno, _turns(value), test.lineno, last, test, unset)
+                    yield Setting(scope, key.lineno, _turns(value), conditions, unset)
         if isinstance(at, ast.If):
             pending.extend((child, (*conditions, at.test)) for child in at.body)
             pending.extend((child, conditions) for child in at.orelse)

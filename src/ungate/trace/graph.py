@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ungate.trace.corpus import Corpus
-from ungate.trace.module import Scope, Use
+from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.names import Names, Thing
 from ungate.trace.ops import Operators
 
@@ -112,13 +113,45 @@ class Graph:
                         parts = use.text.split(".")
                         if parts[:2] == ["torch", "ops"] and name in parts:
                             yield Site(inside, use.line, thing, True, "operator", use)
+                yield from self._aliased(module.top, name, thing) if module else ()
+
+    def _aliased(self, top: Scope, name: str, thing: Thing) -> Iterator[Site]:
+        """References to a module-level name that holds the operator."""
+        operator = f".{name}"
+        names = {
+            alias
+            for alias, values in top.values.items()
+            for text in map(dotted, values)
+            if text.startswith("torch.ops.") and operator in text
+        }
+        for inside in top.within() if names else ():
+            for use in inside.uses:
+                if inside.name and use.text in names and not use.stored:
+                    yield Site(inside, use.line, thing, True, "operator", use)
+
+    def meaning(self, use: Use, scope: Scope) -> Thing | None:
+        """What a reference stands for, registered operators and their aliases included."""
+        found = self.operators.target(use.text) or self.names.use(use, scope)
+        if found is not None and found.kind == "outside" and found.module == "torch":
+            return self.operators.target(f"torch.{found.name}") or found
+        return found
 
     def callees(self, scope: Scope) -> Iterator[tuple[Use, Thing]]:
         """What a function itself refers to, each with what it stands for. A function that only hands out its
         inner functions does not thereby call them."""
+        handed = _returned_lines(scope) if scope.children else frozenset()
         for use in scope.uses:
-            if use.stored or (not use.call and use.text in scope.children):
+            if use.stored or (not use.call and use.text in scope.children and use.line in handed):
                 continue
-            found = self.operators.target(use) or self.names.use(use, scope)
+            found = self.meaning(use, scope)
             if found is not None and found.kind in ("function", "class", "instance", "result", "native"):
                 yield use, found
+
+
+def _returned_lines(scope: Scope) -> frozenset[int]:
+    """The lines of a function's own return statements."""
+    lines: set[int] = set()
+    for node in ast.walk(scope.node):
+        if isinstance(node, ast.Return):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return frozenset(lines)

@@ -163,7 +163,9 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
     objects: deque[tuple[Thing, tuple[Step, ...], bool | None]] = deque()
     seen: set[Thing] = set()
     while (pending or (objects and not found)) and len(seen) < _MOST:
-        thing, steps, verified = (pending or objects).popleft()
+        if not pending:  # all objects made so far are looked at before it is told whether anything was found
+            pending, objects = objects, deque()
+        thing, steps, verified = pending.popleft()
         scope = graph.scope(thing)
         if scope is None or thing in seen:
             continue
@@ -200,7 +202,7 @@ def outside(graph: Graph, entry: Thing) -> tuple[Step, ...]:
     for use in scope.uses if scope is not None else ():
         if not use.call or scope is None:
             continue
-        operator = use.text.startswith("torch.ops.") and graph.operators.target(use) is None
+        operator = use.text.startswith("torch.ops.") and graph.operators.target(use.text) is None
         thing = None if operator else graph.names.use(use, scope)
         if operator or (thing is not None and thing.kind == "outside" and thing.module.partition(".")[0] in _AHEAD):
             found.setdefault(use.text, Step(scope, use))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from ungate.trace.corpus import Corpus
-from ungate.trace.module import Scope, Use, dotted
+from ungate.trace.module import Scope, dotted
 from ungate.trace.names import Names, Thing
 
 __all__ = ["Operators"]
@@ -24,9 +24,9 @@ class Operators:
         self.names = names
         self._targets: dict[str, Thing | None] = {}
 
-    def target(self, use: Use) -> Thing | None:
+    def target(self, text: str) -> Thing | None:
         """The function behind ``torch.ops.ns.name``, None where no registration of it is in the packages."""
-        parts = use.text.split(".")
+        parts = text.split(".")
         if parts[:2] != ["torch", "ops"] or len(parts) < 4:
             return None
         name = parts[3].rstrip("()[]")

@@ -101,8 +101,8 @@ def _functions(graph: Graph, name: str) -> Iterator[Place]:
 
 def _defaults(graph: Graph, attribute: str) -> Iterator[Place]:
     for setting in settings(graph, attribute):
-        if setting.test is not None and setting.turns != "off":
-            yield Place(setting.scope.module.file, setting.first, setting.last)
+        if setting.turns != "off":
+            yield from (Place(setting.scope.module.file, first, last) for first, last in setting.ranges)
 
 
 def judge(version: str, places: Sequence[Place], gates: Sequence[Gate], target: Target) -> Release:
