@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
 from ungate.model import Gate, ScanResult, Unread
+from ungate.scan import cache
 from ungate.scan.select import Source, select
 from ungate.scan.shard import Found, Shard
 from ungate.scan.workers import crew
@@ -51,6 +53,9 @@ def scan(
     begun = time.monotonic()
     say("listing files")
     sources, missing = select(packages, READER.suffixes)
+    kept = cache.key(sources) if use_cache else ""
+    if use_cache and (ready := cache.load(kept, vendored=vendored)) is not None:
+        return replace(ready, seconds=time.monotonic() - begun)
     everything = [(source.root, source.file) for source in sources if source.language == "python"]
     count = 1 if len(sources) < _FEW else max(1, jobs)
     shares = [(share, everything) for share in _shares(sources, count)]
@@ -71,6 +76,8 @@ def scan(
     unread: list[Unread] = sorted(
         [*missing, *(each for part in found for each in part.unread)], key=lambda each: each.file
     )
+    if use_cache:
+        cache.store(kept, gates, unread, len(sources))
     return ScanResult(
         gates=tuple(shown),
         unread=tuple(unread),

@@ -25,13 +25,13 @@ from ungate.source.python.file import PythonFile
 __all__ = ["SAMPLES", "find"]
 
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|cuda)(?:_|$)|requires?_sm|sm_version", re.I)
-_TEXT = re.compile(rb"^[ \t]*@", re.M)
+_TEXT = re.compile(rb"^[ \t]*@[\w.]*(?:capabilit|arch|ccs?\b|sms?\b|_sm|sm_|cuda)[\w.]*\(", re.M | re.I)
 
 
 @pattern("py-decorator", kind="decorator", language="python", rank=10)
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every decorator with a list of capabilities."""
-    for node, scope, unit in file.walk(_TEXT):
+    for node, scope, unit in file.walk(_TEXT, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         for each in node.decorator_list:

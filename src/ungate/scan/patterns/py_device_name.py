@@ -45,7 +45,7 @@ def _is_model(node: ast.AST) -> bool:
 @pattern("py-device-name", kind="other", language="python", rank=60)
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every comparison of a device's name with that of a GPU."""
-    for node, scope, unit in file.walk(_TEXT):
+    for node, scope, unit in file.walk(_TEXT, ast.Compare, ast.Call):
         match node:
             case ast.Compare(left=left, comparators=[right]) if (_is_model(left) and _about_name(right)) or (
                 _is_model(right) and _about_name(left)

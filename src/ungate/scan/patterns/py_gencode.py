@@ -29,7 +29,8 @@ from ungate.source.python.scopes import Scope
 
 __all__ = ["SAMPLES", "find"]
 
-_TEXT = re.compile(rb"(?:sm|compute)_[0-9]{2,3}|nvcc|flags|arch|GPUArch", re.I)
+_TEXT = re.compile(rb"(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", re.I)
+_KINDS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call)
 
 
 def _literal(node: ast.AST) -> frozenset[int] | None:
@@ -75,7 +76,7 @@ def _draft(
 def find(file: PythonFile) -> Iterator[Draft]:
     """Lists of flags with fixed targets, the uses of such lists by name, and target names handed to a compiler."""
     done: set[int] = set()
-    for node, scope, unit in file.walk(_TEXT):
+    for node, scope, unit in file.walk(_TEXT, *_KINDS):
         match node:
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value) | ast.AugAssign(value=value):
                 archs = _display(value)

@@ -36,7 +36,7 @@ _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every dictionary display whose keys are all capabilities or arch names."""
     named: dict[int, str] = {}
-    for node, scope, unit in file.walk(_TEXT):
+    for node, scope, unit in file.walk(_TEXT, ast.Assign, ast.AnnAssign, ast.keyword, ast.Dict):
         match node:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=ast.Dict() as value):
                 named[id(value)] = name

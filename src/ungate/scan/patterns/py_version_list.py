@@ -103,7 +103,7 @@ def _names_only(node: ast.expr) -> bool:
 @pattern("py-version-list", kind="python-version-list", language="python", rank=30)
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every list that is passed under, or assigned to, a name for capabilities."""
-    for node, scope, unit in file.walk(_TEXT):
+    for node, scope, unit in file.walk(_TEXT, ast.keyword, ast.Assign, ast.AnnAssign, ast.Dict):
         match node:
             case ast.keyword(arg=str() as name, value=value) if _MEANS.search(name):
                 yield from _draft(file, value, unit, scope, name, "test")

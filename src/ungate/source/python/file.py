@@ -63,6 +63,43 @@ def _may_answer(function: FunctionValue) -> bool:
     return function.scope.module.data.find(b"return ", start, end) >= 0
 
 
+_Flat = dict[type[ast.AST], list[tuple[int, ast.AST, Scope]]]
+_KINDS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.keyword),
+    *(ast.Call, ast.Dict, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Compare),
+)
+
+
+def _flatten(unit: Unit, scope: Scope) -> _Flat:
+    """The nodes of a piece by type, each with its number in order of place and the scope it stands in."""
+    made: _Flat = {kind: [] for kind in _KINDS}
+    stack: list[tuple[ast.AST, Scope]] = [(node, scope) for node in reversed(unit.body)]
+    number = 0
+    while stack:
+        node, inside = stack.pop()
+        kind = type(node)
+        wanted = made.get(kind)
+        if wanted is not None:
+            number += 1
+            wanted.append((number, node, inside))
+            if kind is ast.Constant or kind is ast.Name:
+                continue
+            if kind is ast.FunctionDef or kind is ast.ClassDef or kind is ast.AsyncFunctionDef:
+                inside = inside.inner(node, unit.shift)
+        children: list[tuple[ast.AST, Scope]] = []
+        for value in node.__dict__.values():
+            if value.__class__ is list:
+                children.extend((each, inside) for each in value if isinstance(each, ast.AST))
+            elif isinstance(value, ast.AST) and not isinstance(value, _BARE):
+                children.append((value, inside))
+        children.reverse()
+        stack.extend(children)
+    return made
+
+
+_BARE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+
+
 class PythonFile:
     """One module with an evaluator. ``names`` are flags and predicates defined elsewhere that are worth a look."""
 
@@ -71,6 +108,7 @@ class PythonFile:
         self.evaluator = evaluator
         self.foreign = names
         self.unread: list[Unreadable] = []
+        self._flat: dict[int, _Flat] = {}
 
     def _cuts(self) -> list[tuple[Piece, Scope]]:
         found: list[tuple[Piece, Scope]] = []
@@ -205,19 +243,23 @@ class PythonFile:
         """Whether an expression answers a question about the architecture."""
         return is_answer(self.evaluator.fresh(node, self.frame(node, scope, unit)))
 
-    def walk(self, holding: re.Pattern[bytes]) -> Iterator[tuple[ast.AST, Scope, Unit]]:
-        """Every node of the pieces whose text matches ``holding``, with the scope it stands in, in order."""
+    def walk(self, holding: re.Pattern[bytes], *kinds: type[ast.AST]) -> Iterator[tuple[ast.AST, Scope, Unit]]:
+        """The nodes of these types in the pieces whose text matches ``holding``, with their scope, in order."""
         data = self.module.data
         for unit, scope in self.units:
             if holding.search(data, unit.piece.start, unit.piece.end) is None:
                 continue
-            stack: list[tuple[ast.AST, Scope]] = [(node, scope) for node in reversed(unit.body)]
-            while stack:
-                node, inside = stack.pop()
+            sorted_out = self._flat.get(unit.piece.start)
+            if sorted_out is None:
+                sorted_out = self._flat[unit.piece.start] = _flatten(unit, scope)
+            if len(kinds) == 1:
+                for _, node, inside in sorted_out.get(kinds[0], ()):
+                    yield node, inside, unit
+                continue
+            chosen = [entry for kind in kinds for entry in sorted_out.get(kind, ())]
+            chosen.sort(key=lambda entry: entry[0])
+            for _, node, inside in chosen:
                 yield node, inside, unit
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    inside = inside.inner(node, unit.shift)
-                stack.extend((child, inside) for child in reversed(list(ast.iter_child_nodes(node))))
 
     def frame(self, node: ast.AST, scope: Scope, unit: Unit) -> Frame:
         """Where a node stands, for the evaluator."""

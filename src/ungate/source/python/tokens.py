@@ -17,6 +17,11 @@ _TELLING = re.compile(
 )
 _NOISE = re.compile(rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|\bcute\.arch\b')
 _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
+_KEYS = tuple(
+    f"{left}{number}{right}".encode()
+    for number in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
+    for left, right in (('"', '":'), ("'", "':"))
+) + tuple(f"({number}):".encode() for number in ("8, 0", "8, 6", "8, 9", "9, 0", "10, 0", "10, 3", "12, 0"))
 _KNOWN: dict[bytes, bool] = {}
 _SPELLED: dict[str, bool] = {}
 
@@ -38,6 +43,8 @@ def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset(), *, co
     """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs."""
     if code and not speaks(data, also):
         return False
+    if any(key in data for key in _KEYS):
+        return True
     found = set(words(_NOISE.sub(b" ", data) if code else data))
     if also and not found.isdisjoint(also):
         return True
