@@ -59,7 +59,7 @@ def _found(
                 sides = [{file: pair[i] for file, pair in each.files.items()} for i in (0, 1)]
                 series = Series(each.name, chosen, edits, sides[0], sides[1], (), each.digest)
                 return series, texts, named(environment, each.packages)
-    series, packages = series_for(source, environment, target, report)
+    series, packages, _ = series_for(source, environment, target, report)
     texts = {file: (before, after) for file, (_, before, after) in changed(series, packages).items()}
     return series, texts, packages
 

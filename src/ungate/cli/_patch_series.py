@@ -9,15 +9,18 @@ from ungate.errors import Refusal
 from ungate.host.environment import Environment
 from ungate.host.packages import Package
 from ungate.host.progress import Report
-from ungate.model import Series, Target
+from ungate.model import Gate, Series, Target
 
 __all__ = ["checked", "named", "patched_roots", "series_for", "top_root"]
 
 
 def series_for(
     source: str, environment: Environment, target: str | None, report: Report
-) -> tuple[Series, tuple[Package, ...]]:
-    """The series of a recipe or of a bundle, computed for what is installed; no file is touched."""
+) -> tuple[Series, tuple[Package, ...], tuple[Gate, ...]]:
+    """The series of a recipe or of a bundle, computed for what is installed; no file is touched.
+
+    Returned with its packages and, for a recipe, all gates of these.
+    """
     from ungate import recipes
     from ungate.host.gpus import local_target
     from ungate.host.packages import find, installed
@@ -28,12 +31,12 @@ def series_for(
     if path.is_file() and is_bundle(path):
         there = {package.name: package for package in installed(environment)}
         packages = tuple(there[name] for name in packages_of(path) if name in there) or tuple(there.values())
-        return read_bundle(path, packages), packages
+        return read_bundle(path, packages), packages, ()
     recipe = recipes.load(source)
     packages = tuple(find(environment, name) for name in recipe.packages)
     chosen = Target.parse(target) if target else local_target()
-    _, _, series = prepare(recipe, packages, chosen, report)
-    return series, packages
+    found, _, series = prepare(recipe, packages, chosen, report)
+    return series, packages, found.gates
 
 
 def named(environment: Environment, names: Iterable[str]) -> tuple[Package, ...]:
@@ -63,7 +66,7 @@ def top_root(environment: Environment) -> Path:
     return max(filled, key=lambda root: filled[root][-1].at)
 
 
-def checked(series: Series, packages: tuple[Package, ...], report: Report) -> None:
+def checked(series: Series, packages: tuple[Package, ...], before: tuple[Gate, ...], report: Report) -> None:
     """Scan the packages as they would be, and refuse the series where the scanner does not agree with it."""
     import tempfile
 
@@ -73,12 +76,11 @@ def checked(series: Series, packages: tuple[Package, ...], report: Report) -> No
 
     if not series.edits or not any(edit.gate for edit in series.edits):
         return
-    before = scan(packages, report=report)
     with tempfile.TemporaryDirectory(prefix="ungate-check-") as folder:
         overlay = create(series, packages, Path(folder))
         names = {package.name for package in packages}
         after = scan([p for p in below(overlay.root) if p.name in names], report=report)
-    if findings := verify(series, before.gates, after.gates):
+    if findings := verify(series, before, after.gates):
         raise Refusal(
             f"After the edits the scanner does not agree, so nothing was pushed: {findings[0].what}",
             f"See the edits: ungate patch diff {series.name} --json",

@@ -42,7 +42,7 @@ def diff(series: str | None, target: str | None, site: Path | None, python: Path
     if series is None:
         return _pushed_diff(environment, as_json)
     with progress() as report:
-        made, packages = series_for(series, environment, target, report)
+        made, packages, _ = series_for(series, environment, target, report)
         text = unified(made, packages)
     if as_json:
         document({"series": made, "diff": text})
@@ -92,8 +92,8 @@ def push(series: str, target: str | None, site: Path | None, python: Path | None
 
     environment = resolve(site, python)
     with progress() as report:
-        made, packages = series_for(series, environment, target, report)
-        checked(made, packages, report)
+        made, packages, gates = series_for(series, environment, target, report)
+        checked(made, packages, gates, report)
         pushed = stack.push(made, packages, deadline_s=wait)
     standing = {each.name for each in stack.applied(pushed.root)} if not pushed.done else set()
     note = "it is pushed already" if made.name in standing else pushed.note
