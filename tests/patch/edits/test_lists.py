@@ -29,6 +29,7 @@ _ONE = frozenset({120})
         (Form.TUPLE_LIST, "[(9, 0), (10, 0)]", "[(9, 0), (10, 0), (12, 0)]", _ONE),
         (Form.TUPLE_LIST, "((9, 0),)", "((9, 0), (12, 0))", _ONE),
         (Form.STRING_LIST, '("sm_90a", "sm_100a")', '("sm_90a", "sm_100a", "sm_120a")', _ONE),
+        (Form.STRING_LIST, '["sm_90a", "sm_100f"]', '["sm_90a", "sm_100f", "sm_120a"]', _ONE),
         (Form.STRING_LIST, "['9.0', '10.0']", "['9.0', '10.0', '12.0']", _ONE),
         (Form.STRING_LIST, '"9.0 10.0"', '"9.0 10.0 12.0"', _ONE),
         (Form.STRING_LIST, '"90;100a"', '"90;100a;120a"', _ONE),

@@ -23,10 +23,17 @@ def named(text: str) -> frozenset[int]:
 
 
 def renamed(text: str, arch: int) -> str:
-    """The text with every arch in it replaced by ``arch``, prefix and suffix kept."""
-    text = _NAME.sub(lambda m: f"{m['lead']}{arch}{m['suffix']}", text)
-    text = _DOTTED.sub(lambda m: f"{arch // 10}.{arch % 10}{m['suffix']}", text)
+    """The text with every arch in it replaced by ``arch``, prefix and suffix kept.
+
+    The family suffix becomes the architecture's own: ``sm_120f`` would let sm_121 in as well.
+    """
+    text = _NAME.sub(lambda m: f"{m['lead']}{arch}{_own(m['suffix'])}", text)
+    text = _DOTTED.sub(lambda m: f"{arch // 10}.{arch % 10}{_own(m['suffix'])}", text)
     quote = text[:1] if text[:1] in "\"'" else ""
     if bare := _BARE.fullmatch(text.strip("\"' ")):
-        return f"{quote}{arch}{bare['suffix']}{quote}"
+        return f"{quote}{arch}{_own(bare['suffix'])}{quote}"
     return text
+
+
+def _own(suffix: str) -> str:
+    return "a" if suffix else ""
