@@ -65,7 +65,7 @@ def build(job: tuple[str, str, dict[str, int]]) -> tuple[float, bool]:
 
 def build_all(variants: list[Variant], arch: int) -> dict[str, Any]:
     """Compile in parallel, so that loading is a file read."""
-    jobs = [("primitives.cu", str(arch), {}), ("replay.cu", str(arch), {})]
+    jobs: list[tuple[str, str, dict[str, int]]] = [("primitives.cu", str(arch), {}), ("replay.cu", str(arch), {})]
     for variant in dict.fromkeys(variants):
         target, native = target_of(variant, arch)
         jobs.append(("allreduce.cu", target, variant.defines(arch, native_e2m1=native)))
@@ -202,7 +202,8 @@ def time_ready(worlds: tuple[int, ...], primitives: Any) -> list[dict[str, Any]]
     rows_out = list(best.values())
     for row in rows_out:
         say(
-            f"  ready N={row['world']} {row['bytes'] // KIB:>4} KB {row['format']} {row['shots']}-shot {row['us']:7.2f} us"
+            f"  ready N={row['world']} {row['bytes'] // KIB:>4} KB {row['format']} {row['shots']}-shot"
+            f" {row['us']:7.2f} us"
             f"  formula x{row['over_formula']:.2f}  strict floor x{row['over_strict_floor']:.2f}"
             f"  ({row['threads']} threads, split {row['split']})"
         )

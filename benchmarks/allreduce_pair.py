@@ -181,7 +181,7 @@ def job_nccl(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
     from ungate_allreduce import Workspace
     from ungate_allreduce.dispatch import local_norm
 
-    workspace = Workspace.create(deadline_s=20.0)
+    workspace = Workspace.create(max_bytes=1024 * KIB, deadline_s=20.0)
     group = dist.new_group(backend="nccl")
     out: dict[str, Any] = {"plain": {}, "with_norm": {}}
     try:
@@ -422,6 +422,7 @@ def job_ops(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
     workspace = ua.Workspace.create(deadline_s=30.0)
     kinds = {torch.bfloat16: Dtype.BFLOAT16, torch.float16: Dtype.FLOAT16, torch.float32: Dtype.FLOAT32}
     out: dict[str, Any] = {"wrong": 0, "checked": 0}
+    got: Any
 
     def compare(got: Any, want: Any, dtype: Dtype | None, what: str) -> None:
         raw = got.contiguous().view(torch.uint8).cpu().numpy().reshape(-1).view(want.dtype).reshape(want.shape)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import platform
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from ungate_allreduce import host
 from ungate_allreduce.errors import CallMismatch, PeerTimeout, Unsupported
 from ungate_allreduce.host import RankFacts, agree, boot_id, require_linux, source_digest
 from ungate_allreduce.layout import CELL_BYTES, CONTROL_BYTES, REPORT_OFFSET
@@ -26,7 +26,7 @@ def test_like_ranks_agree() -> None:
 
 @pytest.mark.parametrize("field", RankFacts.must_equal)
 def test_each_difference_names_the_rank_and_what_to_do(field: str) -> None:
-    value = 2048 if field == "max_bytes" else "something else"
+    value: Any = 2048 if field == "max_bytes" else "something else"
     with pytest.raises(CallMismatch, match=r"Rank 1 .*something else|Rank 1 .*2048"):
         agree([FACTS, replace(OTHER, **{field: value})], shared_device=False)
 
@@ -52,8 +52,8 @@ def test_other_systems_are_refused_in_a_sentence(
 
 
 def test_linux_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host.platform, "system", lambda: "Linux")
-    monkeypatch.setattr(host.platform, "release", lambda: "6.8.0-generic")
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(platform, "release", lambda: "6.8.0-generic")
     require_linux()
 
 

@@ -58,7 +58,7 @@ def test_launch_argument_is_laid_out_as_the_kernel_reads_it() -> None:
     names = re.findall(r"^\s+(?:const )?[\w ]+?[\s*]+(\w+)(?:\[\w+\])?;", body[1], re.MULTILINE)
     assert names == [*ADDRESSES, "source", "target", *NUMBERS, "epsilon", "inverse_hidden"]
     made = params_type(3, 1)
-    assert made.source.offset == 8 * len(ADDRESSES)  # type: ignore[attr-defined]
+    assert made.source.offset == 8 * len(ADDRESSES)
     assert ctypes.sizeof(made) == 8 * (len(ADDRESSES) + 3 + 1) + 4 * (len(NUMBERS) + 2)
     assert ctypes.sizeof(launch_type(3, 1, 4)) == 4 * ctypes.sizeof(made)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch (the CPU build is enough)")
@@ -12,7 +14,7 @@ NAMES = ("all_reduce", *(f"fused_allreduce_residual_rmsnorm{end}" for end in (""
 
 
 @pytest.fixture(scope="module")
-def ops() -> object:
+def ops() -> Any:
     from ungate_allreduce import ops as module
 
     assert module.NAME == "ungate_allreduce"
@@ -20,7 +22,7 @@ def ops() -> object:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_operator_has_an_out_variant_that_says_what_it_writes(ops: object, name: str) -> None:
+def test_every_operator_has_an_out_variant_that_says_what_it_writes(ops: Any, name: str) -> None:
     packet = getattr(ops, name)
     assert set(packet.overloads()) == {"default", "out"}
     written = {a.name for a in packet.out._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
@@ -30,7 +32,7 @@ def test_every_operator_has_an_out_variant_that_says_what_it_writes(ops: object,
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_fakes_have_the_shapes_and_dtypes_of_the_kernels(ops: object, dtype: object) -> None:
+def test_fakes_have_the_shapes_and_dtypes_of_the_kernels(ops: Any, dtype: object) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode():
@@ -50,11 +52,11 @@ def test_fakes_have_the_shapes_and_dtypes_of_the_kernels(ops: object, dtype: obj
         assert tuple(tiles[1].shape) == (128, 256)
 
 
-def test_traces_whole_under_torch_compile(ops: object) -> None:
+def test_traces_whole_under_torch_compile(ops: Any) -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    def layer(x: object, residual: object, weight: object) -> object:
+    def layer(x: Any, residual: Any, weight: Any) -> Any:
         return ops.fused_allreduce_residual_rmsnorm(x * 2, residual, weight, 1e-6, 1)
 
     with FakeTensorMode() as mode:
@@ -65,7 +67,7 @@ def test_traces_whole_under_torch_compile(ops: object) -> None:
     assert mode is not None
 
 
-def test_a_cpu_tensor_is_refused(ops: object) -> None:
+def test_a_cpu_tensor_is_refused(ops: Any) -> None:
     with pytest.raises(NotImplementedError, match="CPU"):
         ops.all_reduce(torch.zeros(4), 1)
 

@@ -76,7 +76,7 @@ def test_e2m1_codes_are_the_nearest_ones() -> None:
     exact = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
     assert reference.e2m1(exact).tolist() == list(range(8))
     assert reference.e2m1(-exact[1:]).tolist() == [8 + code for code in range(1, 8)]
-    middle = (exact[:-1] + exact[1:]) / 2
+    middle = ((exact[:-1] + exact[1:]) / 2).astype(np.float32)
     assert (reference.e2m1(middle) % 2 == 0).all()
     assert (reference.e2m1(np.nextafter(middle, np.float32(0))) == np.arange(7)).all()
     assert reference.e2m1(np.array([100, np.inf, np.nan, -np.nan], np.float32)).tolist() == [7, 7, 7, 7]

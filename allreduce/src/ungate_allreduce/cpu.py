@@ -6,6 +6,7 @@ re-arming, deadline and report words of the kernels.
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 
@@ -50,7 +51,7 @@ class CpuRank:
         self.sentinel_calls = 0
         self.used = [(0, 1)] * SENTINEL_GENERATIONS
         self._call = (0, 0)
-        view = memoryview(segment_bytes(segment)).cast("B")
+        view = memoryview((ctypes.c_ubyte * segment.size).from_address(segment.address)).cast("B")
         self.wide = view.cast("Q")
         self.narrow = view.cast("I")
 
@@ -187,13 +188,6 @@ class CpuRank:
         if line is Line.F16:
             self.used[self.sentinel_calls % SENTINEL_GENERATIONS] = (lines, shots)
             self.sentinel_calls += 1
-
-
-def segment_bytes(segment: Segment) -> object:
-    """The segment as a writable buffer."""
-    import ctypes
-
-    return (ctypes.c_ubyte * segment.size).from_address(segment.address)
 
 
 def _sum(terms: list[Bits], dtype: Dtype) -> Bits:

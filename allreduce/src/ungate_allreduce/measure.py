@@ -44,7 +44,7 @@ def graph_us(enqueue: Callable[[], None], *, nodes: int = NODES, samples: int = 
         torch.cuda.synchronize()
         graph = capture(enqueue, nodes, stream)
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        times = []
+        times: list[float] = []
         for sample in range(samples + 2):
             launch("spin", limit_ns=100_000)
             begin.record()
@@ -155,7 +155,7 @@ def _round_trip(alias: int, sink: int) -> float:
     import torch
 
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    times = []
+    times: list[float] = []
     rounds = 200
     for sample in range(9):
         launch("stream_write", a=alias, count=1, grid=1, block=1, limit_ns=1)

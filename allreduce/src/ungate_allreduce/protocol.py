@@ -174,9 +174,9 @@ def _moves(p: Protocol, state: State) -> Iterator[State]:
         if not missing and not late:
             changed = _enter(p, mine, call + 1)
             yield (*ranks[:rank], (call + 1, 0), *ranks[rank + 1 :]), (*memory[:rank], changed, *memory[rank + 1 :])
-        for place, line in enumerate(mine):
-            if len(line) > 1:
-                changed = (*mine[:place], line[1:], *mine[place + 1 :])
+        for place, held in enumerate(mine):
+            if len(held) > 1:
+                changed = (*mine[:place], held[1:], *mine[place + 1 :])
                 yield ranks, (*memory[:rank], changed, *memory[rank + 1 :])
 
 

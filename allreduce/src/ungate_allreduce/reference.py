@@ -188,4 +188,5 @@ def nvfp4(y: F32, global_scale: float) -> tuple[npt.NDArray[np.uint8], npt.NDArr
         value = np.where(scales == 0x7F, _F32(0.0), e4m3_value(scales))
         inverse = np.where(value != 0, _F32(global_scale) / value, _F32(0.0)).astype(np.float32)
         codes = e2m1(blocks * inverse[:, :, None]).reshape(rows, hidden)
-    return codes[:, 0::2] | (codes[:, 1::2] << 4), scales
+    packed: npt.NDArray[np.uint8] = (codes[:, 0::2] | (codes[:, 1::2] << 4)).astype(np.uint8)
+    return packed, scales
