@@ -59,7 +59,7 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     arguments = [ev.value(each, frame) for each in node.args]
     keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
     value = apply(ev, function, arguments, keywords, spelled, frame.depth)
-    if value is FREE and is_capability_call(spelled) and not _elsewhere(node.func):
+    if (value is FREE or value is None) and is_capability_call(spelled) and not _elsewhere(node.func):
         value = CAPABILITY
     if is_answer(value):
         return ByArch(value.items, (_spelling(node.func) or spelled,))

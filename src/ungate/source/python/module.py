@@ -43,7 +43,7 @@ class Unit:
     piece: Piece
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class ClassBody:
     """A class that is parsed member by member: ``node`` holds its name alone where there are members."""
 

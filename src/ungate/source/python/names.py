@@ -202,8 +202,10 @@ def _bind_value(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Va
             return module_member(ev, ev.world.absolute(binding.scope.module, base), member, depth)
         case "param":
             return parameter(ev, binding, spelled, depth)
-        case "augmented":
-            return FREE
+        case "annotated":
+            with ev.unfocused():
+                of = ev.value(node, frame)
+            return Instance(of) if isinstance(of, ClassValue) else FREE
         case _:
             return FREE
 

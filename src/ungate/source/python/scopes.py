@@ -26,7 +26,7 @@ class Guard:
     holds: bool
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Binding:
     """One place that gives a name a value.
 
@@ -45,7 +45,7 @@ class Binding:
     guards: tuple[Guard, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Scope:
     """The names of a module, class or function body. ``shift`` turns a node's line into the file's."""
 
@@ -159,6 +159,8 @@ class _Binder:
                 self.walrus(value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 self.target(target, "assign", value)
+            case ast.AnnAssign(target=target, annotation=annotation):
+                self.target(target, "annotated", annotation)
             case ast.AugAssign(target=target):
                 self.target(target, "augmented", node)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):

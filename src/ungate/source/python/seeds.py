@@ -39,6 +39,7 @@ _NAME = re.compile(
     r"|_*(?:cc|sm|arch|capability|cap|compute_arch|cuda_cc|sm_ver|smver|arch_str|sm_str)",
     re.I,
 )
+_ASKS = re.compile(r"_*(?:is|has|have|supports?|check|requires?|needs?|validate|set|with)_", re.I)
 _MAJOR = re.compile(
     r"_*(?:(?:cc|sm|capability|cap|device|compute|cuda_arch|gpu|device_capability|arch|sm_version)_?)?major"
 )
@@ -70,7 +71,7 @@ def is_capability_call(name: str) -> bool:
 
 def is_capability_name(name: str) -> bool:
     """Whether a variable of this name, whose value is not known, holds a capability."""
-    return _NAME.fullmatch(name) is not None
+    return _NAME.fullmatch(name) is not None and _ASKS.match(name) is None
 
 
 def is_target_set_name(name: str) -> bool:
