@@ -54,7 +54,7 @@ def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: P
         features = list(dict.fromkeys(chain.feature for chain in chains))
         document({"target": str(aim) if aim else None, "packages": read, "features": features, "findings": findings})
     else:
-        _print(findings, len(chains), packages)
+        _print(findings, len({chain.feature for chain in chains}), packages)
     return Exit.FINDINGS if findings else Exit.DONE
 
 
@@ -62,7 +62,7 @@ def _fits(recipe: Recipe, packages: Sequence[Package]) -> bool:
     return set(recipe.packages) <= {package.name for package in packages}
 
 
-def _print(findings: Sequence[Finding], chains: int, packages: Sequence[Package]) -> None:
+def _print(findings: Sequence[Finding], features: int, packages: Sequence[Package]) -> None:
     from rich.text import Text
 
     out = paper()
@@ -73,4 +73,5 @@ def _print(findings: Sequence[Finding], chains: int, packages: Sequence[Package]
         out.print(Text(f"  {finding.advice}", style="dim"))
     where = ", ".join(f"{package.name} {package.version}".strip() for package in packages)
     count = {0: "No contradiction", 1: "One contradiction"}.get(len(findings), f"{len(findings)} contradictions")
-    out.print(f"{count} in {chains} features of {where}.")
+    looked = "one feature" if features == 1 else f"{features} features"
+    out.print(f"{count} in {looked} of {where}.")
