@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from ungate.model import ArchSet, Gate, Target
+from ungate.model import ArchSet, Chain, Gate, Hop, Target
 
-__all__ = ["gate", "plain"]
+__all__ = ["chain", "gate", "plain"]
 
 
 def plain(value: object) -> object:
@@ -56,3 +56,27 @@ def gate(record: Gate, target: Target) -> dict[str, object]:
     if record.reached is not None:
         shown["reached"] = record.reached.value
     return shown
+
+
+def _hop(record: Hop, target: Target) -> dict[str, object]:
+    return {
+        "kind": record.kind,
+        "file": record.file,
+        "line": record.line,
+        "symbol": record.symbol,
+        "verified": record.verified,
+        "note": record.note,
+        "tests": list(record.tests),
+        "blocker": record.blocker,
+        "gates": [gate(each, target) for each in record.gates],
+    }
+
+
+def chain(record: Chain) -> dict[str, object]:
+    """A chain as ``why --json`` and ``run --json`` print it."""
+    return {
+        "feature": record.feature,
+        "hops": [_hop(hop, record.target) for hop in record.hops],
+        "apart": [_hop(hop, record.target) for hop in record.apart],
+        "notes": list(record.notes),
+    }

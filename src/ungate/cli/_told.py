@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ungate.cli._chain import chain_lines
+from ungate.cli._why import chain_told
 from ungate.model import Decision, Finding, Series, Target, Verdict
 from ungate.pipeline.records import Records, Request
 
@@ -91,7 +91,7 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
             yield Text(f"not read: {unread.file}: {unread.reason}", style="yellow")
     if records.chain is not None:
         yield _title("From flag to kernel")
-        yield from chain_lines(records.chain)
+        yield from chain_told(records.chain)
     if records.findings:
         yield _title("Checks")
         yield from findings(records.findings)

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ungate.model import Chain, Gate, Hop, Reached, Status, Target
-from ungate.plain import gate as gate_record
+from ungate.plain import chain as chain_record
 
 if TYPE_CHECKING:
     from ungate.host.packages import Package
 
-__all__ = ["chains_document", "told"]
+__all__ = ["chain_told", "chains_document", "told"]
 
 _STYLES = {Status.OPEN: "green", Status.CLOSED: "bold red", Status.UNKNOWN: "yellow"}
 _INDENT = 14
@@ -32,16 +32,21 @@ def told(
         yield Text("")
         if len(chains) > 1:
             yield Text(f"Way {number} of {len(chains)}", style="bold underline")
-        yield from _summary(chain)
-        yield Text("")
-        for place, hop in enumerate(chain.hops, 1):
-            yield from _hop(f"{place:>2}", hop, target, last=place == len(chain.hops), everything=everything)
-        if chain.apart:
-            yield Text("\nBuilt beside it, not on this way", style="bold")
-            for hop in chain.apart:
-                yield from _hop(" ·", hop, target, last=True, everything=everything)
-        for note in chain.notes:
-            yield Text(note, style="dim")
+        yield from chain_told(chain, everything=everything)
+
+
+def chain_told(chain: Chain, *, everything: bool = False) -> Iterator[RenderableType]:
+    """One chain: what holds the target back, the hops in order, what is built beside them, the notes."""
+    yield from _summary(chain)
+    yield Text("")
+    for place, hop in enumerate(chain.hops, 1):
+        yield from _hop(f"{place:>2}", hop, chain.target, last=place == len(chain.hops), everything=everything)
+    if chain.apart:
+        yield Text("\nBuilt beside it, not on this way", style="bold")
+        for hop in chain.apart:
+            yield from _hop(" ·", hop, chain.target, last=True, everything=everything)
+    for note in chain.notes:
+        yield Text(note, style="dim")
 
 
 def _summary(chain: Chain) -> Iterator[Text]:
@@ -131,29 +136,6 @@ def chains_document(
         "asked": question,
         "target": str(target),
         "packages": [{"name": package.name, "version": package.version} for package in packages],
-        "chains": [_chain(chain) for chain in chains],
+        "chains": [chain_record(chain) for chain in chains],
         "known": [],
-    }
-
-
-def _chain(chain: Chain) -> dict[str, Any]:
-    return {
-        "feature": chain.feature,
-        "hops": [_hop_record(hop, chain.target) for hop in chain.hops],
-        "apart": [_hop_record(hop, chain.target) for hop in chain.apart],
-        "notes": list(chain.notes),
-    }
-
-
-def _hop_record(hop: Hop, target: Target) -> dict[str, Any]:
-    return {
-        "kind": hop.kind,
-        "file": hop.file,
-        "line": hop.line,
-        "symbol": hop.symbol,
-        "verified": hop.verified,
-        "note": hop.note,
-        "tests": list(hop.tests),
-        "blocker": hop.blocker,
-        "gates": [gate_record(gate, target) for gate in hop.gates],
     }

@@ -6,32 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import ungate
-from ungate.model import Chain, Hop, Target, Task
+from ungate.model import Task
 from ungate.pipeline.records import Records, Request
-from ungate.plain import gate, plain
+from ungate.plain import chain, gate, plain
 
 __all__ = ["document"]
-
-
-def _hop(hop: Hop, target: Target) -> dict[str, Any]:
-    return {
-        "kind": hop.kind,
-        "file": hop.file,
-        "line": hop.line,
-        "symbol": hop.symbol,
-        "verified": hop.verified,
-        "note": hop.note,
-        "gates": [gate(each, target) for each in hop.gates],
-    }
-
-
-def _chain(chain: Chain) -> dict[str, Any]:
-    return {
-        "feature": chain.feature,
-        "hops": [_hop(hop, chain.target) for hop in chain.hops],
-        "apart": [_hop(hop, chain.target) for hop in chain.apart],
-        "notes": list(chain.notes),
-    }
 
 
 def document(
@@ -57,7 +36,7 @@ def document(
             "seconds": round(records.scan.seconds, 3),
             "unread": plain(records.scan.unread),
         },
-        "chain": None if records.chain is None else _chain(records.chain),
+        "chain": None if records.chain is None else chain(records.chain),
         "findings": None if records.chain is None else plain(records.findings),
         "series": None
         if series is None
