@@ -8,6 +8,7 @@ the negation noted.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -217,6 +218,12 @@ class _Asker:
                         self.expression(child, frame, "part")
             return False
         parts, negated = self.core(node, frame)
+        if self.apart(parts, frame):
+            for part in parts:
+                if negated:
+                    part = ast.copy_location(ast.UnaryOp(ast.Not(), part), part)  # noqa: PLW2901
+                self.test(part, frame, context, refuses=refuses, raises=raises)
+            return True
         first, last = parts[0], parts[-1]
         span = self.module.span(first, last, self.unit.shift)
         span = self.bracketed(span, parts)
@@ -246,6 +253,22 @@ class _Asker:
             )
         )
         return True
+
+    def apart(self, parts: list[ast.expr], frame: Frame) -> bool:
+        """Whether alternatives on lines of their own, each under other conditions, are gates of their own.
+
+        In ``(fp8 and is_sm90()) or (fp4 and is_sm100())`` neither test speaks for the other's case.
+        """
+        if len(parts) < 2 or any(
+            (one.end_lineno or one.lineno) >= other.lineno for one, other in itertools.pairwise(parts)
+        ):
+            return False
+        if not any(
+            isinstance(part, ast.BoolOp) and any(not speaks(self.ev.condition(each, frame)) for each in part.values)
+            for part in parts
+        ):
+            return False
+        return all(speaks(self.ev.condition(part, frame)) for part in parts)
 
     owner: ast.expr | None = None
 
