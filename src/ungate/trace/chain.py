@@ -234,13 +234,14 @@ def _library_entry(corpus: Corpus, build: Thing, route: Route | None) -> Thing:
 
 
 def _ranked(descents: Sequence[Descent], name: str, build: Thing) -> list[Descent]:
-    """The build that was asked for first, then the one whose export bears the entry's name or most of its words
-    and fewest others, then the nearest."""
+    """The build that was asked for first, then the one whose export bears the entry's name or most of its words,
+    then the nearest, then the one with the fewest other words."""
     asked, words = (build.module, build.name), tokens(name)
 
-    def place(descent: Descent) -> tuple[bool, bool, int, int]:
+    def place(descent: Descent) -> tuple[bool, bool, int, int, int]:
         own = (descent.build.module.name, descent.build.name)
-        return own != asked, descent.export != name, len(tokens(descent.export) ^ words), len(descent.steps)
+        export = tokens(descent.export)
+        return own != asked, descent.export != name, -len(export & words), len(descent.steps), len(export - words)
 
     return sorted(descents, key=place)
 
