@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ungate.cli.main import main
+from ungate.host.packages import below
+from ungate.model import Form, Sense
+from ungate.scan import scan
+
+_UTILS = """\
+import functools
+import torch
+
+def _check(majors):
+    return torch.cuda.get_device_capability()[0] in majors
+
+is_sm90_supported = functools.lru_cache(maxsize=1)(functools.partial(_check, majors=[9]))
+is_new = functools.lru_cache(maxsize=1)(functools.partial(_check, majors=[10, 12]))
+"""
+_LAYER = """\
+from engine.utils import is_new, is_sm90_supported
+
+_use_new = is_new()
+
+def fused(x):
+    if x and (_use_new or is_sm90_supported()):
+        return 1
+    raise ValueError
+"""
+_HEADER = "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900\nint a;\n#endif\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    root = tmp_path / "engine"
+    (root / "third_party" / "lib").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "utils.py").write_text(_UTILS)
+    (root / "layer.py").write_text(_LAYER)
+    (root / "kernel.cuh").write_text(_HEADER)
+    (root / "third_party" / "lib" / "other.cuh").write_text(_HEADER)
+    return root
+
+
+def test_a_flag_is_followed_through_modules_and_its_span_is_exact(tree: Path) -> None:
+    result = scan(below(tree), use_cache=False)
+    (gate,) = (each for each in result.gates if each.file == "engine/layer.py" and each.line == 6)
+    assert list(gate.passes) == [90, 100, 103, 107, 120, 121]
+    assert _LAYER.encode()[slice(*gate.span)] == b"_use_new or is_sm90_supported()"
+    assert (gate.form, gate.sense, gate.symbol) == (Form.PYTHON_EXPRESSION, Sense.ALLOW, "fused")
+    assert set(gate.names) == {"_use_new", "is_sm90_supported"}
+
+
+def test_third_party_trees_are_counted_and_shown_only_on_request(tree: Path) -> None:
+    hidden = scan(below(tree), use_cache=False)
+    shown = scan(below(tree), use_cache=False, vendored=True)
+    assert hidden.vendored == 1
+    assert {gate.file for gate in shown.gates} - {gate.file for gate in hidden.gates} == {
+        "engine/third_party/lib/other.cuh"
+    }
+
+
+def test_ids_last_when_lines_move_and_two_processes_find_what_one_does(tree: Path) -> None:
+    before = scan(below(tree), use_cache=False, jobs=1)
+    for number in range(60):
+        (tree / f"empty_{number}.py").write_text("x = 1\n")
+    (tree / "layer.py").write_text("# moved\n\n" + _LAYER)
+    after = scan(below(tree), use_cache=False, jobs=2)
+    assert {gate.id for gate in before.gates} == {gate.id for gate in after.gates}
+    assert {gate.line for gate in after.gates if gate.file == "engine/layer.py"} == {
+        gate.line + 2 for gate in before.gates if gate.file == "engine/layer.py"
+    }
+
+
+def test_an_answer_is_kept_until_a_file_changes(tree: Path) -> None:
+    first = scan(below(tree))
+    again = scan(below(tree))
+    assert (first.cached, again.cached) == (0, first.files)
+    assert again.gates == first.gates
+    assert again.vendored == first.vendored
+    (tree / "layer.py").write_text(_LAYER.replace("_use_new or ", ""))
+    changed = scan(below(tree))
+    assert changed.cached == 0
+    assert {next(iter(gate.passes)) for gate in changed.gates if gate.file == "engine/layer.py" and gate.line == 6} == {
+        90
+    }
+
+
+def test_what_cannot_be_read_is_listed_with_its_reason(tree: Path) -> None:
+    (tree / "latin.py").write_bytes(b"# \xe9\nmajor = 9\n")
+    (tree / "nul.py").write_bytes(b"major\0 = 9\n")
+    (tree / "broken.py").write_text("def f(:\n    is_sm90_supported()\n")
+    (tree / "dangling.py").symlink_to(tree / "nowhere.py")
+    reasons = {each.file: each.reason for each in scan(below(tree), use_cache=False).unread}
+    assert set(reasons) == {f"engine/{name}.py" for name in ("latin", "nul", "broken", "dangling")}
+    assert "UTF-8" in reasons["engine/latin.py"]
+    assert "NUL" in reasons["engine/nul.py"]
+    assert "not Python" in reasons["engine/broken.py"]
+
+
+def test_the_json_document_holds_the_contract(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(tree), "--target", "sm_120", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["target"] == "sm_120"
+    assert 120 in made["archs"]
+    assert {"files", "read", "seconds", "cached"} <= made["stats"].keys()
+    status = {(gate["file"], gate["line"]): gate["status"] for gate in made["gates"]}
+    assert status["engine/layer.py", 3] == "open"
+    assert all(
+        {"id", "pattern", "package", "version", "file", "line", "end_line", "kind", "condition", "passes", "role"}
+        <= gate.keys()
+        for gate in made["gates"]
+    )
+
+
+def test_filters_and_a_folder_that_is_not_there(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(tree), "--target", "sm_80", "--closed"]) == 0
+    assert "closed" in capsys.readouterr().out
+    assert main(["scan", str(tree / "nowhere"), "--target", "sm_80"]) == 3
+    assert "does not exist" in capsys.readouterr().err
+
+
+def test_sarif_has_what_the_format_requires(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(tree), "--target", "sm_80", "--sarif"]) == 0
+    log = json.loads(capsys.readouterr().out)
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert run["results"]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["message"]["text"]
+        assert (result["kind"] == "fail") == (result["level"] != "none")
+        place = result["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uriBaseId"] in run["originalUriBaseIds"]
+        assert place["region"]["startLine"] >= 1
