@@ -302,231 +302,25 @@ def job_endure(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]
     }  # fmt: skip
 
 
-KEEP: list[Any] = []
-"""Tensors that a graph reads."""
-
-
-def _prepare_failure() -> tuple[Any, Any, Any, Any]:
-    import torch
-
-    from ungate_allreduce import Workspace, fused_allreduce_residual_rmsnorm
-    from ungate_allreduce.measure import capture
-
-    workspace = Workspace.create(deadline_s=1.0)
-    x, residual = (torch.ones(4, 4096, dtype=torch.bfloat16, device="cuda") for _ in range(2))
-    weight = torch.ones(4096, dtype=torch.bfloat16, device="cuda")
-    out, new = torch.empty_like(x), torch.empty_like(x)
-    stream = torch.cuda.Stream()
-
-    def call() -> None:
-        fused_allreduce_residual_rmsnorm(x, residual, weight, 1e-6, workspace, out=out, residual_out=new)
-
-    with torch.cuda.stream(stream):
-        call()
-        torch.cuda.synchronize()
-        graph = capture(call, 64, stream)
-        graph.replay()
-        torch.cuda.synchronize()
-    workspace.check()
-    KEEP.extend((x, residual, weight))
-    return workspace, graph, out, new
-
-
-def _wait_for_error(workspace: Any, graph: Any, out: Any) -> dict[str, Any]:
-    import torch
-
-    from ungate_allreduce.errors import AllreduceError
-
-    begin = time.monotonic()
-    graph.replay()
-    torch.cuda.synchronize()
-    try:
-        workspace.check()
-    except AllreduceError as error:
-        seconds = time.monotonic() - begin
-        return {
-            "seconds": round(seconds, 3),
-            "error": type(error).__name__,
-            "says": str(error),
-            "nan": bool(out.isnan().all()),
-        }
-    return {"seconds": round(time.monotonic() - begin, 3), "error": None}
-
-
-def job_kill(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
-    """The last rank is killed between two replays."""
-    workspace, graph, out, _ = _prepare_failure()
-    workspace.meeting.meet(0, 30.0, "the test")
-    if rank == world - 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return _wait_for_error(workspace, graph, out)
-
-
-def job_hang(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
-    """The last rank sleeps for four seconds; afterwards all rebuild and the same graph works again."""
-    import torch
-
-    workspace, graph, out, new = _prepare_failure()
-    workspace.meeting.meet(0, 30.0, "the test")
-    if rank == world - 1:
-        time.sleep(4.0)
-    result = _wait_for_error(workspace, graph, out)
-    workspace.rebuild()
-    graph.replay()
-    torch.cuda.synchronize()
-    workspace.check()
-    result["right_after_rebuild"] = bool((new == 1.0 + world).all())
-    return result
-
-
-def job_diverge(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Ranks call with another number of rows, then with another dtype: errors, and no output that looks right."""
-    import torch
-
-    from ungate_allreduce import all_reduce
-    from ungate_allreduce.errors import AllreduceError
-
-    workspace, _, _, _ = _prepare_failure()
-    out: dict[str, Any] = {}
-    for name, count, dtype in (
-        ("rows", 8192 + 4096 * rank, torch.bfloat16),
-        ("dtype", 8192, (torch.bfloat16, torch.float16)[rank % 2]),
-    ):
-        begin = time.monotonic()
-        try:
-            got = all_reduce(torch.ones(count, dtype=dtype, device="cuda"), workspace)
-            torch.cuda.synchronize()
-            workspace.check()
-            out[name] = {"error": None}
-        except AllreduceError as error:
-            nan = bool(got.isnan().all()) if name == "rows" else None
-            out[name] = {
-                "error": type(error).__name__,
-                "says": str(error),
-                "seconds": round(time.monotonic() - begin, 3),
-                "nan": nan,
-            }
-        workspace.rebuild()
-    return out
-
-
-def job_ops(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
-    """Every operator against the bitwise reference: eager, with outputs given, under torch.compile, in a graph."""
-    import numpy as np
-    import torch
-
-    import ungate_allreduce as ua
-    from ungate_allreduce import reference
-    from ungate_allreduce.screen import EPSILON, differences, draw
-
-    workspace = ua.Workspace.create(deadline_s=30.0)
-    kinds = {torch.bfloat16: Dtype.BFLOAT16, torch.float16: Dtype.FLOAT16, torch.float32: Dtype.FLOAT32}
-    out: dict[str, Any] = {"wrong": 0, "checked": 0}
-    got: Any
-
-    def compare(got: Any, want: Any, dtype: Dtype | None, what: str) -> None:
-        raw = got.contiguous().view(torch.uint8).cpu().numpy().reshape(-1).view(want.dtype).reshape(want.shape)
-        bad = differences(raw, want, dtype) if dtype is not None else int((raw != want).sum())
-        out["checked"] += 1
-        out["wrong"] += bad
-        if bad:
-            out[what] = bad
-
-    for torch_dtype, dtype in kinds.items():
-        message = draw("normal", world, 5, 4096, dtype, 3)
-
-        def tensor(array: Any, torch_dtype: Any = torch_dtype) -> Any:
-            return (
-                torch.from_numpy(np.ascontiguousarray(array).view(np.uint8).copy())
-                .cuda()
-                .view(torch_dtype)
-                .reshape(array.shape)
-            )
-
-        x, residual, weight = tensor(message.inputs[rank]), tensor(message.residual), tensor(message.weight)
-        total = reference.allreduce(message.inputs, dtype)
-        compare(ua.all_reduce(x, workspace), total, dtype, f"all_reduce {dtype.name}")
-        for gemma in (False, True):
-            norm, new = reference.fused(message.inputs, message.residual, message.weight, EPSILON, dtype, gemma=gemma)
-            got = ua.fused_allreduce_residual_rmsnorm(x, residual, weight, EPSILON, workspace, gemma=gemma)
-            compare(got[0], norm, dtype, f"fused {dtype.name} gemma={gemma}")
-            compare(got[1], new, dtype, f"residual {dtype.name} gemma={gemma}")
-        y, new = reference.normalised(message.inputs, message.residual, message.weight, EPSILON, dtype)
-        scale = torch.tensor([0.02], device="cuda")
-        got = ua.fused_allreduce_residual_rmsnorm_fp8(x, residual, weight, EPSILON, workspace, scale)
-        compare(got[0], reference.fp8_static(y, 0.02), None, f"fp8 {dtype.name}")
-        codes, scales = reference.fp8_token(y)
-        got = ua.fused_allreduce_residual_rmsnorm_fp8_token(x, residual, weight, EPSILON, workspace)
-        compare(got[0], codes, None, f"fp8 token {dtype.name}")
-        compare(got[1], scales.reshape(-1, 1), Dtype.FLOAT32, f"fp8 token scale {dtype.name}")
-        codes, blocks = reference.nvfp4(y, 64.0)
-        scale = torch.tensor([64.0], device="cuda")
-        got = ua.fused_allreduce_residual_rmsnorm_nvfp4(x, residual, weight, EPSILON, workspace, scale)
-        compare(got[0], codes, None, f"nvfp4 {dtype.name}")
-        compare(got[1], blocks, None, f"nvfp4 scale {dtype.name}")
-        # In place: the residual is updated where it is.
-        copy = residual.clone()
-        ua.fused_allreduce_residual_rmsnorm(
-            x, copy, weight, EPSILON, workspace, out=torch.empty_like(x), residual_out=copy
-        )
-        compare(copy, new, dtype, f"in place {dtype.name}")
-        empty = ua.all_reduce(x[:0], workspace)
-        out["checked"] += 1
-        out["wrong"] += int(empty.numel() != 0)
-
-    def layer(x: Any, residual: Any, weight: Any) -> Any:
-        a, b = torch.ops.ungate_allreduce.fused_allreduce_residual_rmsnorm(
-            x * 1.0, residual, weight, EPSILON, workspace.handle
-        )
-        return a * 1.0, b
-
-    message = draw("normal", world, 3, 4096, Dtype.BFLOAT16, 9)
-    x, residual, weight = (
-        torch.from_numpy(a.view(np.int16).copy()).cuda().view(torch.bfloat16)
-        for a in (message.inputs[rank], message.residual, message.weight)
-    )
-    norm, new = reference.fused(message.inputs, message.residual, message.weight, EPSILON, Dtype.BFLOAT16)
-    try:
-        compiled = torch.compile(layer, fullgraph=True)
-        got = compiled(x, residual, weight)
-        compare(got[0], norm, Dtype.BFLOAT16, "compiled")
-        compare(got[1], new, Dtype.BFLOAT16, "compiled residual")
-        out["torch.compile"] = "fullgraph"
-    except Exception as error:
-        out["torch.compile"] = f"{type(error).__name__}: {str(error)[:300]}"
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            got = ua.fused_allreduce_residual_rmsnorm(x, residual, weight, EPSILON, workspace)
-        for _ in range(3):
-            got[0].fill_(7)
-            graph.replay()
-    torch.cuda.synchronize()
-    compare(got[0], norm, Dtype.BFLOAT16, "graph")
-    second = ua.Workspace.create(deadline_s=30.0)
-    compare(
-        ua.all_reduce(x, second),
-        reference.allreduce(message.inputs, Dtype.BFLOAT16),
-        Dtype.BFLOAT16,
-        "second workspace",
-    )
-    workspace.check()
-    second.check()
-    second.close()
-    return out
-
-
 def worker(options: argparse.Namespace) -> int:
     import torch.distributed as dist
 
     start(options.rank, options.world, options.store)
-    if options.job == "decode":
-        import allreduce_decode
+    import allreduce_decode
+    import allreduce_failures
+    import allreduce_operators
 
-        run = allreduce_decode.rank
-    else:
-        run = globals()[f"job_{options.job}"]
+    jobs: dict[str, Callable[[int, int, dict[str, Any]], dict[str, Any]]] = {
+        "nccl": job_nccl,
+        "time": job_time,
+        "endure": job_endure,
+        "decode": allreduce_decode.rank,
+        "ops": allreduce_operators.job_ops,
+        "kill": allreduce_failures.job_kill,
+        "hang": allreduce_failures.job_hang,
+        "diverge": allreduce_failures.job_diverge,
+    }
+    run = jobs[options.job]
     result = run(options.rank, options.world, json.loads(options.options))
     if options.rank == 0:
         scratch = options.out.with_suffix(".part")

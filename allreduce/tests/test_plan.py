@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ungate_allreduce.errors import Unsupported
-from ungate_allreduce.plan import GEN4_X16, GEN5_X16, Choice, Table, crossover, predict, realise, seed
+from ungate_allreduce.plan import GEN4_X16, GEN5_X16, NCCL_FROM, Choice, Table, crossover, predict, realise, seed
 from ungate_allreduce.variant import Dtype, Line, Variant
 
 # Two GPUs on Gen5 x16, peer access off: KiB, microseconds with LL8 and with 16-byte sentinel lines.
@@ -21,7 +21,7 @@ def test_formula_is_within_a_fifth_of_what_was_measured(kib: int, tagged: float,
 
 def test_two_ranks_never_take_two_shots() -> None:
     assert crossover(2, Line.LL8, GEN5_X16) == math.inf
-    assert seed(2, 1 << 20).shots == 1
+    assert seed(2, 1 << 20, nccl_from=None).shots == 1
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,12 @@ def test_crossover_is_where_the_two_predictions_meet(world: int, line: Line, kib
 def test_seed_is_the_format_that_cannot_take_stale_data() -> None:
     assert seed(4, 4096) == Choice(line=int(Line.LL8), shots=1, us=predict(4, 4096, Line.LL8, 1, GEN5_X16))
     assert seed(8, 64 << 10).shots == 2
+
+
+def test_seed_keeps_nccl_for_large_messages() -> None:
+    assert seed(2, NCCL_FROM).transport == "nccl"
+    assert seed(2, NCCL_FROM - 1).transport == "host"
+    assert seed(2, NCCL_FROM, nccl_from=None).transport == "host"
 
 
 def test_table_survives_its_file(tmp_path: Path) -> None:

@@ -6,11 +6,7 @@ from ungate_allreduce.layout import SENTINEL_GENERATIONS
 from ungate_allreduce.protocol import MUTANTS, PROTOCOLS, Protocol, explore
 
 SLOW = ("LL8, 4 ranks", "LL8, 2 ranks, changing sizes", "F16, 2 ranks, changing sizes", "F16, 3 ranks")
-QUICK = [
-    p
-    for p in PROTOCOLS
-    if p.name not in ("LL8, 2 ranks, changing sizes", "F16, 2 ranks, changing sizes", "F16, 3 ranks")
-]
+QUICK = [p for p in PROTOCOLS if p.name not in SLOW]
 LONG = [p for p in PROTOCOLS if p not in QUICK] + [Protocol("F16, 4 ranks", 4, "sentinel", SENTINEL_GENERATIONS)]
 
 STATES = {

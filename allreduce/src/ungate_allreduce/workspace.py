@@ -337,11 +337,11 @@ class Workspace:
 
     def choose(self, dtype: Dtype, pattern: str, size: int) -> Choice:
         """The table's or the formula's choice for a message of ``size`` bytes."""
-        return self.table.choose(self.world, dtype, pattern, size) if self.table else self.seed(size)
+        return self.table.choose(self.world, dtype, pattern, size) if self.table else seed(self.world, size)
 
     def seed(self, size: int) -> Choice:
-        """The formula's choice."""
-        return seed(self.world, size)
+        """The formula's choice where there is no NCCL to keep."""
+        return seed(self.world, size, nccl_from=None)
 
     def reduce_by_fallback(self, tensor: Any) -> None:
         """Reduce in place with the fallback group's own allreduce."""
