@@ -112,11 +112,13 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
     for file in graph.corpus.holding(attribute):
         if not file.startswith(part):
             continue
+        keyed = f'"{attribute}"'.encode() in graph.corpus.text(file)
         module = graph.names.file(file)
         for scope in module.top.within() if module else ():
             if scope.kind != "function":
                 continue
-            yield from _entries(scope, attribute)
+            if keyed:
+                yield from _entries(scope, attribute)
             lines = {use.line for use in scope.uses if use.stored and use.last == attribute and "." in use.text}
             for node, conditions in _assignments(scope.node, lines):
                 unset = any(_asks_unset(condition, attribute) for condition in conditions)
