@@ -18,7 +18,7 @@ GATE = {
 
 def _document() -> dict[str, Any]:
     samples = [
-        {"arm": arm, "start": i, "cell": CELL, "metric": "output_tokens_per_second", "value": value, "unit": "tok/s"}
+        {"arm": arm, "start": i, "cell": CELL, "metric": "output_tokens_per_second", "value": value, "unit": "token/s"}
         for i, (arm, value) in enumerate(
             [("baseline", 100.0), ("candidate", 3.0), ("candidate", 3.1), ("baseline", 98.0)]
         )

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from ungate.errors import Refusal
 from ungate.judge import Guard, Plan, decide, floor, order, plan
 from ungate.judge.interval import Prior
-from ungate.launch import Watch, wait_ready
+from ungate.launch import Readiness, Stopped, Watch, wait_ready
 from ungate.launch.ports import free_port
-from ungate.measure import load, telemetry
+from ungate.measure import load, metrics, telemetry
 from ungate.measure.load import Progress
 from ungate.measure.result import LoadResult, Stop
 from ungate.measure.telemetry import Window
@@ -101,22 +101,41 @@ def _one(request: Request, arm: Arm, number: int, earlier: Sequence[Sample], con
                     with recorder.phase(str(cell)):
                         look = _look(arm, cell, earlier, recorder, watch)
                         result = load.run(
-                            server.url, server.model, cell, seconds=request.load_s, seed=number // 2, on_progress=look
+                            server.url,
+                            server.model,
+                            cell,
+                            seconds=request.load_s,
+                            seed=number // 2,
+                            cache_hits=server.engine.cache_hits,
+                            metrics=server.engine.metrics,
+                            on_progress=look,
                         )
-                    samples += _samples(arm.name, number, cell, result)
+                    metrics.write_raw(result, request.folder / "raw" / f"{number:02d}-{arm.name}-{cell}.npz")
+                    samples += _samples(arm.name, number, result)
             series = recorder.series()
         windows = {(arm.name, number, cell): window for cell in cells if (window := series.window(str(cell)))}
         rows = readings.rows(series, arm.name, number)
-        record = StartRecord(arm.name, number, ready.seconds)
+        record = StartRecord(arm.name, number, ready.seconds, _afterwards(ready, server.stop()))
         return _Start(record, tuple(samples), rows, windows, series.window("idle"))
     except Refusal as refusal:
         done = {sample.cell for sample in samples}
         missing = [
-            Sample(arm.name, number, cell, _THROUGHPUT, None, "tok/s", refusal.what)
+            Sample(arm.name, number, cell, _THROUGHPUT, None, "token/s", refusal.what)
             for cell in cells
             if cell not in done
         ]
         return _Start(StartRecord(arm.name, number, None, refusal.what), (*samples, *missing))
+
+
+def _afterwards(ready: Readiness, stopped: Stopped) -> str:
+    """What a start left behind, or what was odd about it, in words; empty where all was well."""
+    words = [] if ready.settled else ["the times of its first rounds had not settled"]
+    words += ready.notes
+    if stopped.leaked:
+        words.append(f"it left {len(stopped.leaked)} shared-memory segments, which were removed")
+    if not stopped.port_free:
+        words.append("its port was still taken afterwards")
+    return "; ".join(words)
 
 
 def _look(
@@ -139,14 +158,12 @@ def _look(
     return look
 
 
-def _samples(arm: str, start: int, cell: Cell, result: LoadResult) -> list[Sample]:
-    note = "; ".join(filter(None, (*result.invalid, result.stopped)))
-    throughput = result.tokens_per_second if result.valid else None
-    rows: list[tuple[str, float | None, str]] = [(_THROUGHPUT, throughput, "tok/s")]
-    for name, values in (("ttft", result.ttft), ("tpot", result.tpot), ("itl", result.itl), ("e2e", result.e2e)):
-        rows.append((f"{name}_p50", values.p50 * 1000 if values else None, "ms"))
-    rows += [("failed_requests", float(result.failed), "requests"), ("zero_gap_share", result.zero_gaps, "1")]
-    return [Sample(arm, start, cell, metric, value, unit, note) for metric, value, unit in rows]
+def _samples(arm: str, start: int, result: LoadResult) -> tuple[Sample, ...]:
+    """The metrics of a cell; those of an invalid one are missing, with the reason, so that they are never compared."""
+    rows = metrics.samples(result, arm=arm, start=start)
+    if result.invalid:
+        return tuple(replace(row, value=None) for row in rows)
+    return tuple(replace(row, note=row.note or result.stopped) for row in rows)
 
 
 def judge(request: Request, records: Records, context: Context) -> Records:
