@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
 from ungate.model import Gate, ScanResult, Unread
 from ungate.scan import cache
-from ungate.scan.select import Source, select
-from ungate.scan.shard import Found, Shard
+from ungate.scan.select import SUFFIXES, Source, select
 from ungate.scan.workers import crew
-from ungate.source.cuda.reader import READER
+
+if TYPE_CHECKING:
+    from ungate.scan.shard import Found, Shard
 
 __all__ = ["scan"]
 
@@ -33,6 +35,8 @@ def _shares(sources: list[Source], jobs: int) -> list[list[Source]]:
 
 
 def _make(share: tuple[list[Source], list[tuple[str, str]]]) -> Shard:
+    from ungate.scan.shard import Shard
+
     return Shard(*share)
 
 
@@ -52,10 +56,12 @@ def scan(
     say = report or silent
     begun = time.monotonic()
     say("listing files")
-    sources, missing = select(packages, READER.suffixes)
+    sources, missing = select(packages, SUFFIXES)
     kept = cache.key(sources) if use_cache else ""
     if use_cache and (ready := cache.load(kept, vendored=vendored)) is not None:
         return replace(ready, seconds=time.monotonic() - begun)
+    from ungate.source.cuda.reader import READER
+
     everything = [(source.root, source.file) for source in sources if source.language == "python"]
     count = 1 if len(sources) < _FEW else max(1, jobs)
     shares = [(share, everything) for share in _shares(sources, count)]

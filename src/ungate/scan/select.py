@@ -11,10 +11,17 @@ from pathlib import Path
 from ungate.host.packages import Package
 from ungate.model import Unread
 
-__all__ = ["LARGEST", "Source", "is_vendored", "select"]
+__all__ = ["LARGEST", "SUFFIXES", "Source", "is_vendored", "select"]
 
 LARGEST = 32 << 20
 """Bytes; a source file beyond that is generated data and is listed as unread."""
+
+SUFFIXES = frozenset(
+    (
+        ".cu .cuh .h .hh .hpp .hxx .cpp .cc .cxx .c .inc .inl .cu.in .cuh.in .h.in .jinja .jinja2 .cmake CMakeLists.txt"
+    ).split()
+)
+"""The reader of C, C++ and CUDA has the same; it is repeated here so that an answer from the cache need not import it."""
 
 _SKIPPED = frozenset({"__pycache__", ".git", ".hg", "node_modules", ".venv"})
 _FOREIGN = frozenset(
