@@ -186,7 +186,9 @@ _SPOTS = tuple(
     re.compile(pattern)
     for pattern in (r">=", r"<=", r"==", r"!=", r">(?![>=])", r"<(?![<=])", r"is_major_v\s*<", r"arch::Sm\d")
 )
-_NUMBER_RIGHT = re.compile(r"[\s\\]*(?:(?:\w+::)*k?[Ss][Mm]_?)?\d{1,4}[af]?(?![\w.'])")
+_NUMBER_RIGHT = re.compile(  # a major (5 to 13), a capability or a macro's value; not the 0 and 1 of most comparisons
+    r"[\s\\]*(?:(?:\w+::)*k?[Ss][Mm]_?)?(?:[5-9]|1[0-3]|[3-9]\d|1[0-3]\d|\d{3,4})[af]?(?![\w.'])"
+)
 _INTEREST = re.compile(r"sm|arch|major|minor|capab|cc|first", re.IGNORECASE)
 _BACK, _AHEAD = 110, 90
 

@@ -11,8 +11,10 @@ _SPELLED = (
 )
 _WORDS = tuple(_SPELLED.split("|"))
 _BYTES = tuple(word.encode() for word in _WORDS)
-_LARGE = 150_000  # bytes; larger files are mostly generated device code
-_HOST = (b"cudaLaunch", b"<<<", b"cudaGetDevice", b"cudaDeviceGet", b"getSM")
+_LARGE = 30_000  # bytes; larger files are mostly generated device code
+_HOST = tuple(
+    b"std:: cudaLaunch <<< cudaGetDevice cudaDeviceGet getSM arch::Sm apability mVersion cudaStream_t".split()
+)
 
 
 def mentions(data: bytes) -> bool:
