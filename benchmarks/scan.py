@@ -2,9 +2,9 @@
 
     python benchmarks/scan.py [NAME==VERSION NAME==VERSION]...
 
-Without arguments the two pairs of the acceptance table are used; wheels are fetched once into the cache. Each command is
-started anew; the files are read once before, so that they lie in the page cache. ``cpu`` is user and system time of the
-command and its children, which a busy machine changes less than the wall time.
+Without arguments two pairs of releases are used, an older and a newer; wheels are fetched once into the cache. Each
+command is started anew; the files are read once before, so that they lie in the page cache. ``cpu`` is user and system
+time of the command and its children, which a busy machine changes less than the wall time.
 """
 
 from __future__ import annotations

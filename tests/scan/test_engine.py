@@ -9,6 +9,8 @@ from ungate.cli.main import main
 from ungate.host.packages import below
 from ungate.model import Form, Sense
 from ungate.scan import scan
+from ungate.scan.select import SUFFIXES
+from ungate.source.cuda.reader import READER
 
 _UTILS = """\
 import functools
@@ -85,9 +87,8 @@ def test_an_answer_is_kept_until_a_file_changes(tree: Path) -> None:
     (tree / "layer.py").write_text(_LAYER.replace("_use_new or ", ""))
     changed = scan(below(tree))
     assert changed.cached == 0
-    assert {next(iter(gate.passes)) for gate in changed.gates if gate.file == "engine/layer.py" and gate.line == 6} == {
-        90
-    }
+    (gate,) = (each for each in changed.gates if each.file == "engine/layer.py" and each.line == 6)
+    assert list(gate.passes) == [90]
 
 
 def test_what_cannot_be_read_is_listed_with_its_reason(tree: Path) -> None:
@@ -115,6 +116,10 @@ def test_the_json_document_holds_the_contract(tree: Path, capsys: pytest.Capture
         <= gate.keys()
         for gate in made["gates"]
     )
+
+
+def test_the_endings_of_cpp_files_are_those_of_their_reader() -> None:
+    assert SUFFIXES == READER.suffixes
 
 
 def test_filters_and_a_folder_that_is_not_there(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

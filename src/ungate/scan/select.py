@@ -17,11 +17,12 @@ LARGEST = 32 << 20
 """Bytes; a source file beyond that is generated data and is listed as unread."""
 
 SUFFIXES = frozenset(
-    (
-        ".cu .cuh .h .hh .hpp .hxx .cpp .cc .cxx .c .inc .inl .cu.in .cuh.in .h.in .jinja .jinja2 .cmake CMakeLists.txt"
-    ).split()
+    {
+        *(".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".cpp", ".cc", ".cxx", ".c", ".inc", ".inl"),
+        *(".cu.in", ".cuh.in", ".h.in", ".jinja", ".jinja2", ".cmake", "CMakeLists.txt"),
+    }
 )
-"""The reader of C, C++ and CUDA has the same; it is repeated here so that an answer from the cache need not import it."""
+"""As the reader of C, C++ and CUDA has them; repeated here so that an answer from the cache imports no reader."""
 
 _SKIPPED = frozenset({"__pycache__", ".git", ".hg", "node_modules", ".venv"})
 _FOREIGN = frozenset(
