@@ -119,7 +119,7 @@ def test_the_json_document_holds_the_contract(tree: Path, capsys: pytest.Capture
 
 
 def test_the_endings_of_cpp_files_are_those_of_their_reader() -> None:
-    assert SUFFIXES == READER.suffixes
+    assert READER.suffixes == SUFFIXES
 
 
 def test_filters_and_a_folder_that_is_not_there(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
