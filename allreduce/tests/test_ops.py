@@ -119,3 +119,14 @@ def test_group_needs_torch_distributed() -> None:
 
     with pytest.raises(Unsupported, match="init_process_group"):
         TorchGroup()
+
+
+def test_a_forked_child_is_refused_in_words() -> None:
+    from ungate_allreduce.errors import AllreduceError
+    from ungate_allreduce.variant import Dtype, Line, Variant
+    from ungate_allreduce.workspace import Workspace
+
+    workspace = Workspace.__new__(Workspace)
+    workspace._pid = -1
+    with pytest.raises(AllreduceError, match="before a fork"):
+        workspace.launch(Variant(2, Dtype.BFLOAT16, Line.LL8), 8, {})

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ungate_allreduce import __main__ as cli
+from ungate_allreduce.plan import Choice, Table
+from ungate_allreduce.variant import Dtype
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_build_fills_the_cache(kernel_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["build", "--hidden", "256", "--arch", "90", "--max-bytes", "512"]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().err.count("sm_90 LL8 1-shot") == 2
+    before = set(kernel_cache.iterdir())
+    assert cli.main(arguments) == 0
+    assert set(kernel_cache.iterdir()) == before
+
+
+@pytest.mark.usefixtures("nvrtc")
+def test_build_for_an_unknown_architecture_says_which_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["build", "--hidden", "256", "--arch", "52", "--max-bytes", "512"]) == 3
+    assert "does not know sm_52" in capsys.readouterr().err
+
+
+def test_sizes_double_up_to_the_largest_message() -> None:
+    assert cli.sizes(4096, Dtype.BFLOAT16, 64 << 10) == [1, 2, 4, 8]
+    assert cli.sizes(4096, Dtype.FLOAT32, 64 << 10) == [1, 2, 4]
+
+
+def test_tune_takes_nccls_best_setting_and_writes_the_table_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given: list[dict[str, float]] = []
+    times = iter([{"fused 8192": 12.0}, {"fused 8192": 11.0}, None])
+    table = Table({"gpus": "a"}, {"2/bfloat16/fused/13": Choice(us=4.0), "2/bfloat16/fused/20": Choice("nccl")})
+
+    def ranks(options: Any, job: str, env: dict[str, str], known: dict[str, float]) -> Any:
+        if job == "nccl":
+            return next(times)
+        given.append(known)
+        return {"table": table.dump()}
+
+    monkeypatch.setattr(cli, "_ranks", ranks)
+    out = tmp_path / "table.json"
+    assert cli.main(["tune", "--hidden", "4096", "--out", str(out)]) == 0
+    assert given == [{"fused 8192": 11.0}]
+    assert Table.read(out, {"gpus": "a"}) == table
+    assert json.loads(out.read_text())["version"] == 1
+    assert list(tmp_path.iterdir()) == [out]
+    assert "NCCL kept for 1" in capsys.readouterr().err
+
+
+def test_tune_that_fails_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_ranks", lambda *arguments: None)
+    assert cli.main(["tune", "--hidden", "4096", "--out", str(tmp_path / "table.json")]) == 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_rank_past_its_deadline_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/sleep")
+    options = argparse.Namespace(gpus=1, hidden=1, dtype="float32", max_bytes=8, deadline=0.3)
+    monkeypatch.setattr(subprocess, "Popen", _sleeping(subprocess.Popen))
+    begin = time.monotonic()
+    assert cli._ranks(options, "tune", {}, {}) is None
+    assert time.monotonic() - begin < 10
+
+
+def _sleeping(popen: Any) -> Any:
+    def start(argv: list[str], **options: Any) -> Any:
+        return popen([argv[0], "60"], **options)
+
+    return start
