@@ -15,18 +15,16 @@ __all__ = ["wanted"]
 
 def wanted(what: Sequence[str], site: Path | None, python: Path | None, report: Report) -> tuple[Package, ...]:
     """The packages of DIST, DIST==VERSION (the installed one where it is of that version) or DIR arguments."""
+    from ungate.host import packages
+    from ungate.host.environment import resolve
+
     found: list[Package] = []
     for each in what:
         if "==" in each:
             found.extend(_version(each, site, python, report))
         elif "/" in each or each.startswith(".") or Path(each).is_dir():
-            from ungate.host import packages
-
             found.extend(packages.below(Path(each)))
         else:
-            from ungate.host import packages
-            from ungate.host.environment import resolve
-
             found.append(packages.find(resolve(site, python), each))
     return tuple(found)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ungate.cli._wanted import wanted
 from ungate.cli.options import environment_options, json_option, target_option
 from ungate.cli.output import document, paper, progress
 
@@ -87,34 +88,9 @@ def _target(text: str | None) -> Target | None:
 
 
 def _packages(what: Sequence[str], site: Path | None, python: Path | None, report: Report) -> tuple[Package, ...]:
+    if what:
+        return wanted(what, site, python, report)
     from ungate.host import packages
     from ungate.host.environment import resolve
 
-    if not what:
-        return packages.below(site) if site is not None else packages.installed(resolve(site, python))
-    found: list[Package] = []
-    for each in what:
-        if "==" in each:
-            found.extend(_version(each, site, python, report))
-        elif "/" in each or each.startswith(".") or Path(each).is_dir():
-            found.extend(packages.below(Path(each)))
-        else:
-            found.append(packages.find(resolve(site, python), each))
-    return tuple(found)
-
-
-def _version(requirement: str, site: Path | None, python: Path | None, report: Report) -> tuple[Package, ...]:
-    """The installed distribution of that very version, else the wheel from the index."""
-    from ungate.errors import Refusal
-    from ungate.host import index, packages
-    from ungate.host.environment import resolve
-
-    wanted = index.parse(requirement)
-    try:
-        present = packages.find(resolve(site, python), wanted.name)
-    except Refusal:
-        pass
-    else:
-        if wanted.specifier.contains(present.version, prereleases=True):
-            return (present,)
-    return packages.below(index.fetch(requirement, report))
+    return packages.below(site) if site is not None else packages.installed(resolve(site, python))
