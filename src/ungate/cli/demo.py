@@ -28,7 +28,7 @@ def _compiler() -> None:
 @click.command()
 @click.option("--ranks", type=click.Choice(["2", "4", "8"]), default="4", show_default=True, help="Tensor parallel.")
 @click.option("--pairs", type=click.IntRange(2, 32), default=3, show_default=True, help="Pairs of server starts.")
-@click.option("--load-seconds", type=click.FloatRange(1), default=4.0, show_default=True, help="A cell at each start.")
+@click.option("--load-seconds", type=click.FloatRange(1), default=3.0, show_default=True, help="A cell at each start.")
 @json_option
 def demo(ranks: str, pairs: int, load_seconds: float, as_json: bool) -> int:
     """Run the whole loop on a small kernel library and a small tensor-parallel server that ungate brings along.

@@ -26,7 +26,7 @@ __all__ = ["COLLAPSE", "design", "judge", "measure"]
 COLLAPSE = 0.5
 """A candidate below this share of the baseline's throughput ends a cell's load early; its figure still counts."""
 
-_SURE_S = 2.5  # load seconds before a collapse is believed
+_SURE_S = 2.0  # load seconds before a collapse is believed
 _IDLE_S = 1.0  # the server at rest, for the bands of the spin rule
 _SPREAD = 0.05  # between starts, until this machine has A/A runs of its own
 _THROUGHPUT = "output_tokens_per_second"
