@@ -154,7 +154,9 @@ def _save(request: Request, records: Records, tasks: Sequence[Task], started: st
 def _code(records: Records) -> Exit:
     """A revert in any cell is a finding, as is a run that a check stopped; then comes inconclusive, then keep."""
     decisions = {verdict.decision for verdict in records.verdicts}
-    if Decision.REVERT in decisions or (not decisions and records.stopped):
+    if Decision.REVERT in decisions:
+        return Exit.FINDINGS
+    if not decisions and any(finding.severity == "terminal" for finding in records.findings):
         return Exit.FINDINGS
     if Decision.INCONCLUSIVE in decisions:
         return Exit.INCONCLUSIVE

@@ -169,6 +169,8 @@ def _samples(arm: str, start: int, result: LoadResult) -> tuple[Sample, ...]:
 def judge(request: Request, records: Records, context: Context) -> Records:
     """The verdict of every cell, from the pairs of starts that gave both readings, and every guard."""
     cells = request.recipe.cells
+    if not records.guards:
+        return records  # stopped before any server was started: there is nothing to decide
     if records.plan is None:
         reason = records.stopped or "nothing was measured"
         return replace(records, verdicts=tuple(Verdict(cell, Decision.REVERT, reason) for cell in cells))

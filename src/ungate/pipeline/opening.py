@@ -90,13 +90,18 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     """Edit a private copy of the packages, scan it again, and make sure that the installed ones are untouched."""
     import ungate.patch
     import ungate.scan
+    from ungate.patch import proof
     from ungate.patch.diff import unified
     from ungate.patch.overlay import create
 
     chain, before = records.chain, records.scan
     assert chain is not None and before is not None
+    closed = to_open(chain)
+    if not closed:
+        flag = f" Switch it on with {request.recipe.flag}." if request.recipe.flag else ""
+        return replace(records, stopped=f"every gate already lets {request.target} through: nothing to open.{flag}")
     context.report("computing the edits")
-    series = ungate.patch.open_series(request.recipe.name, to_open(chain), request.target, records.packages)
+    series = ungate.patch.open_series(request.recipe.name, closed, request.target, records.packages)
     if series.refused and not series.edits:
         gate, why = series.refused[0]
         raise Refusal(
@@ -108,16 +113,26 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     context.report("scanning the overlay again")
     copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
     after = ungate.scan.scan(copies, report=context.report)
-    findings = ungate.patch.verify(series, before.gates, after.gates)
-    if findings:
-        worst = findings[0]
+    context.report("compiling the edited Python, preprocessing the edited headers")
+    found = [*ungate.patch.verify(series, before.gates, after.gates)]
+    found += [*proof.compiles(series, overlay.root), *proof.preprocesses(series, overlay.root)]
+    if request.environment.python is not None:
+        found += proof.imports(series, request.environment.python, overlay.environment, base_environment(request))
+    if worst := next((finding for finding in found if finding.severity == "danger"), None):
         raise Refusal(
-            f"After the edit the scanner does not agree: {worst.what}.",
-            f"Nothing was installed. Report it with: ungate patch diff {request.recipe.name} --target {request.target}",
+            f"The edited copy does not hold: {worst.what}",
+            f"Nothing was installed. Look at it: ungate patch diff {request.recipe.name} --target {request.target}",
         )
     context.report("checking that the installed files are as they were")
     pristine = tuple((package.name, _unchanged(package, series)) for package in records.packages)
-    return replace(records, series=series, overlay=overlay, diff=unified(series, records.packages), pristine=pristine)
+    return replace(
+        records,
+        series=series,
+        overlay=overlay,
+        diff=unified(series, records.packages),
+        pristine=pristine,
+        findings=(*records.findings, *found),
+    )
 
 
 def _names(records: Records) -> frozenset[str]:

@@ -46,8 +46,13 @@ def to_open(chain: Chain) -> tuple[Gate, ...]:
     A co-compiled unit is opened too although the engine does not call it: a module is built as a whole, and
     what is left closed in it would be compiled to kernels without a body.
     """
-    # What lets no architecture through is closed by the toolkit's version or for good, not by the architecture.
-    gates = {gate.id: gate for gate in chain.gates if gate.status(chain.target) is Status.CLOSED and gate.passes.yes}
+    # What lets no architecture through is closed by the toolkit's version or for good, not by the architecture;
+    # and a flag stays as it is defined: the expression that reads it is what decides.
+    gates = {
+        gate.id: gate
+        for gate in chain.gates
+        if gate.status(chain.target) is Status.CLOSED and gate.passes.yes and gate.role != "define"
+    }
     return tuple(gates.values())
 
 
