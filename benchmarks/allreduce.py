@@ -227,8 +227,6 @@ def one_launch_variants(worlds: tuple[int, ...]) -> list[tuple[Variant, int, int
 
 def time_virtual(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
     """All virtual ranks in one launch, and each on a stream and graph of its own."""
-    from dataclasses import replace
-
     import torch
 
     from ungate_allreduce.measure import capture, graph_us
@@ -288,7 +286,6 @@ def time_virtual(worlds: tuple[int, ...]) -> list[dict[str, Any]]:
             row["streams_reports"] = world.reports()
             world.clear()
         KEEP.clear()
-        _ = replace
     for row in best.values():
         say(
             f"  virtual N={row['world']} {row['bytes'] // KIB:>4} KB {row['format']} {row['shots']}-shot one launch "

@@ -296,7 +296,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     Protocol("F16, 3 ranks", 3, "sentinel", 5),
     Protocol("data then flag, fenced, 2 ranks", 2, "flag", 2, tags=4),
 )
-"""What the kernels do, and the fenced flag for comparison. F16 with four ranks takes minutes: a slow test."""
+"""What the kernels do, and the fenced flag for comparison. F16 with four ranks was not searched to its end."""
 
 MUTANTS: tuple[Protocol, ...] = (
     Protocol("LL8 with one generation", 2, generations=1, tags=4),
