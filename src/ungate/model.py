@@ -221,7 +221,7 @@ class ScanResult:
     read: int = 0
     cached: int = 0
     seconds: float = 0.0
-    vendored: int = 0  # gates of third-party trees that are counted and not in ``gates``
+    vendored: int | None = 0  # gates left out because they lie in third-party trees; None where none was searched
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,8 +57,8 @@ def told(
     yield summary
     if target is None:
         yield Text("No GPU answers here and no --target was given: name one to see what is open (--target sm_120).")
-    if result.vendored:
-        yield Text(f"{result.vendored} more in third-party trees; show them with --vendored.", style="dim")
+    if result.vendored is None:
+        yield Text("Third-party trees were not read; --vendored reads them.", style="dim")
     for each in result.unread:
         yield Text(f"not read: {each.file}: {each.reason}", style="yellow")
     source = f", {result.cached} from the cache" if result.cached else ""

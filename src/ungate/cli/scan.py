@@ -27,7 +27,7 @@ __all__ = ["scan"]
 @json_option
 @click.option("--sarif", is_flag=True, help="Print SARIF 2.1.0 on stdout, for code review and CI.")
 @click.option(
-    "--vendored", is_flag=True, help="Show the gates of third-party trees too; they are only counted otherwise."
+    "--vendored", is_flag=True, help="Show the gates of third-party trees too; they are not searched otherwise."
 )
 @click.option("--closed", "only", flag_value="closed", help="Only the gates that hold the target back.")
 @click.option("--open", "only", flag_value="open", help="Only the gates that let the target through.")

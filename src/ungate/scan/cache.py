@@ -1,7 +1,7 @@
 """Answers of earlier scans, for files that have not changed since.
 
 An answer belongs to the packages' files by path, size, modification and change time, and to the code of the
-scanner itself. Gates of third-party trees lie in a second part, which is read only when they are asked for.
+scanner itself. With and without the gates of third-party trees are two answers.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def _scanner() -> bytes:
     return digest.digest()
 
 
-def key(sources: Sequence[Source]) -> str:
+def key(sources: Sequence[Source], *, vendored: bool) -> str:
     """The name under which an answer for these files is kept."""
     digest = hashlib.sha256(_scanner())
+    digest.update(b"vendored\n" if vendored else b"own\n")
     digest.update(
         "\n".join(f"{each.root}\0{each.file}\0{each.package}\0{each.version}\0{each.stamp}" for each in sources).encode(
             "utf-8", "surrogateescape"
@@ -72,29 +73,22 @@ def _folder() -> Path:
     return cache_dir() / "scan"
 
 
-def load(name: str, *, vendored: bool) -> ScanResult | None:
+def load(name: str) -> ScanResult | None:
     """The kept answer, or None. A damaged file counts as none."""
-    folder = _folder()
     try:
-        head = marshal.loads((folder / f"{name}.own").read_bytes())
-        rows = head["gates"]
-        if vendored:
-            rows = rows + marshal.loads((folder / f"{name}.vendored").read_bytes())
+        kept = marshal.loads((_folder() / f"{name}.answer").read_bytes())
+        forms = {form.value: form for form in Form}
+        senses = {sense.value: sense for sense in Sense}
+        return ScanResult(
+            gates=tuple(_gate(row, forms, senses) for row in kept["gates"]),
+            unread=tuple(Unread(*each) for each in kept["unread"]),
+            files=kept["files"],
+            read=0,
+            cached=kept["files"],
+            vendored=kept["vendored"],
+        )
     except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
-    forms = {form.value: form for form in Form}
-    senses = {sense.value: sense for sense in Sense}
-    gates = [_gate(row, forms, senses) for row in rows]
-    if vendored:
-        gates.sort(key=lambda gate: (gate.file, gate.line))
-    return ScanResult(
-        gates=tuple(gates),
-        unread=tuple(Unread(*each) for each in head["unread"]),
-        files=head["files"],
-        read=0,
-        cached=head["files"],
-        vendored=0 if vendored else head["vendored"],
-    )
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -108,24 +102,20 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def store(name: str, gates: Sequence[Gate], unread: Sequence[Unread], files: int) -> None:
+def store(name: str, answer: ScanResult) -> None:
     """Keep an answer; a cache folder that cannot be written is no error, the next scan just reads again."""
     folder = _folder()
-    own = [_row(gate) for gate in gates if not gate.vendored]
-    foreign = [_row(gate) for gate in gates if gate.vendored]
-    head = {
-        "gates": own,
-        "unread": [(each.file, each.reason) for each in unread],
-        "files": files,
-        "vendored": len(foreign),
+    kept = {
+        "gates": [_row(gate) for gate in answer.gates],
+        "unread": [(each.file, each.reason) for each in answer.unread],
+        "files": answer.files,
+        "vendored": answer.vendored,
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / f"{name}.vendored", marshal.dumps(foreign))
-        _write(folder / f"{name}.own", marshal.dumps(head))
-        kept = sorted(folder.glob("*.own"), key=lambda path: path.stat().st_mtime)
-        for old in kept[:-_KEPT]:
-            old.with_suffix(".vendored").unlink(missing_ok=True)
+        _write(folder / f"{name}.answer", marshal.dumps(kept))
+        older = sorted(folder.glob("*.answer"), key=lambda path: path.stat().st_mtime)
+        for old in older[:-_KEPT]:
             old.unlink(missing_ok=True)
     except OSError:
         return

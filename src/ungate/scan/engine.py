@@ -34,7 +34,7 @@ def _shares(sources: list[Source], jobs: int) -> list[list[Source]]:
     return shares
 
 
-def _make(share: tuple[list[Source], list[tuple[str, str]]]) -> Shard:
+def _make(share: tuple[list[Source], list[tuple[str, str]], bool]) -> Shard:
     from ungate.scan.shard import Shard
 
     return Shard(*share)
@@ -48,7 +48,9 @@ def scan(
     report: Report | None = None,
     vendored: bool = False,
 ) -> ScanResult:
-    """Every gate of the packages; those of third-party trees in them are only counted unless ``vendored``.
+    """Every gate of the packages; third-party trees in them are searched only with ``vendored``.
+
+    The macros of third-party headers count in any case, and a name that leads into such a tree is followed.
 
     ``file`` of a gate is relative to its package's root. ``jobs`` processes read side by side; with ``use_cache`` an
     answer for the same files (by path, size and times) is taken from the cache folder. Raises Refusal.
@@ -57,14 +59,14 @@ def scan(
     begun = time.monotonic()
     say("listing files")
     sources, missing = select(packages, SUFFIXES)
-    kept = cache.key(sources) if use_cache else ""
-    if use_cache and (ready := cache.load(kept, vendored=vendored)) is not None:
+    kept = cache.key(sources, vendored=vendored) if use_cache else ""
+    if use_cache and (ready := cache.load(kept)) is not None:
         return replace(ready, seconds=time.monotonic() - begun)
     from ungate.source.cuda.reader import READER
 
     everything = [(source.root, source.file) for source in sources if source.language == "python"]
     count = 1 if len(sources) < _FEW else max(1, jobs)
-    shares = [(share, everything) for share in _shares(sources, count)]
+    shares = [(share, everything, vendored) for share in _shares(sources, count)]
     with crew(_make, shares) as working:
         say("reading files", 0, len(sources))
         surveyed = working.call("survey")
@@ -78,17 +80,17 @@ def scan(
         say("looking for gates")
         found: list[Found] = working.call("find", index)
     gates: list[Gate] = sorted((gate for part in found for gate in part.gates), key=lambda gate: (gate.file, gate.line))
-    shown = [gate for gate in gates if vendored or not gate.vendored]
     unread: list[Unread] = sorted(
         [*missing, *(each for part in found for each in part.unread)], key=lambda each: each.file
     )
-    if use_cache:
-        cache.store(kept, gates, unread, len(sources))
-    return ScanResult(
-        gates=tuple(shown),
+    answer = ScanResult(
+        gates=tuple(gates),
         unread=tuple(unread),
         files=len(sources),
         read=sum(part.read for part in found),
-        vendored=len(gates) - len(shown),
+        vendored=None if not vendored and any(source.vendored for source in sources) else 0,
         seconds=time.monotonic() - begun,
     )
+    if use_cache:
+        cache.store(kept, answer)
+    return answer

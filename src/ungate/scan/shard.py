@@ -40,10 +40,15 @@ class Found:
 
 @dataclass
 class Shard:
-    """The files of one process. ``everything`` are the Python files of all shares, for names that lead there."""
+    """The files of one process. ``everything`` are the Python files of all shares, for names that lead there.
+
+    Third-party trees are searched only with ``vendored``. Their macros count in any case, and a name that leads into
+    them is followed.
+    """
 
     sources: Sequence[Source]
     everything: Sequence[tuple[str, str]]
+    vendored: bool = True
     unread: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,11 +56,16 @@ class Shard:
         warnings.simplefilter("ignore", DeprecationWarning)
         self.world = World((Path(root), file) for root, file in self.everything)
         self.evaluator = Evaluator(self.world)
-        self.python = {source.file: source for source in self.sources if source.language == "python"}
+        self.python = {
+            source.file: source for source in self.sources if source.language == "python" and self._searched(source)
+        }
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
         self.chosen: dict[str, frozenset[bytes]] = {}
         self.known: frozenset[bytes] = frozenset()
         self.told: set[bytes] = set()
+
+    def _searched(self, source: Source) -> bool:
+        return self.vendored or not source.vendored
 
     def _data(self, source: Source) -> bytes | None:
         try:
@@ -77,7 +87,8 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            self.cuda_chosen.append(source)
+            if self._searched(source):
+                self.cuda_chosen.append(source)
             if found is not None:
                 facts.append((source.file, found))
         for source in self.python.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import threading
@@ -22,6 +23,8 @@ def _serve(make: Callable[[Any], Any], share: Any, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # a share grows to millions of syntax nodes that live to its end: going through them for cycles is most of the work
+    gc.disable()
     shard = make(share)
     while True:
         try:
@@ -74,7 +77,13 @@ _RETRY = "Scan fewer packages at a time: ungate scan DIST"
 def crew(make: Callable[[Any], Any], shares: Sequence[Any]) -> Iterator[Crew]:
     """One process a share (the caller's own for a single share), ended when the block is left."""
     if len(shares) == 1:
-        yield Crew([make(shares[0])], ())
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            yield Crew([make(shares[0])], ())
+        finally:
+            if collecting:
+                gc.enable()
         return
     # forking is quickest and keeps what is imported; with threads about (a progress line) it is not safe
     method: Literal["fork", "forkserver"] = "fork" if threading.active_count() == 1 else "forkserver"

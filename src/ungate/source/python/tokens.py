@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["speaks", "telling", "words"]
+__all__ = ["speaks", "telling", "tells", "words"]
 
 _TELLING = re.compile(
     r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
@@ -22,7 +22,8 @@ _KEYS = tuple(
     for number in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
     for left, right in (('"', '":'), ("'", "':"))
 ) + tuple(f"({number}):".encode() for number in ("8, 0", "8, 6", "8, 9", "9, 0", "10, 0", "10, 3", "12, 0"))
-_KNOWN: dict[bytes, bool] = {}
+_YES: set[bytes] = set()
+_NO: set[bytes] = set()
 _SPELLED: dict[str, bool] = {}
 
 
@@ -48,10 +49,18 @@ def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset(), *, co
     found = set(words(_NOISE.sub(b" ", data) if code else data))
     if also and not found.isdisjoint(also):
         return True
-    for word in found:
-        answer = _KNOWN.get(word)
-        if answer is None:
-            answer = _KNOWN[word] = _TELLING.search(word.decode("ascii")) is not None
-        if answer:
-            return True
-    return False
+    return tells(found)
+
+
+def tells(found: set[bytes]) -> bool:
+    """Whether one of these words is telling; each word is looked at once a process."""
+    if not found.isdisjoint(_YES):
+        return True
+    answer = False
+    for word in found - _NO:
+        if _TELLING.search(word.decode("ascii")) is not None:
+            _YES.add(word)
+            answer = True
+        else:
+            _NO.add(word)
+    return answer
