@@ -33,22 +33,25 @@ def find(question: Question) -> Iterator[Finding]:
         riders = riders_of(gate, question.target.number) if gate.id in question.opened else ()
         if not riders:
             continue
-        stopped = sorted(
-            {each for each in riders for other in gates if other is not gate and other.passes.lets(each) is False}
-        )
+        # What the series opens lets the riders in as well; only what stays closed can stop them half way.
+        left = [other for other in gates if other.id not in question.opened and other.passes.yes]
+        stopped = sorted({each for each in riders for other in left if other.passes.lets(each) is False})
         named = ", ".join(f"sm_{each}" for each in riders)
         yield Finding(
             rule="riders",
             severity="note",
             what=f"opening line {gate.line} for {question.target} also lets in {named}",
-            advice="A series must open the same set at every step: other gates of this chain stop "
-            + ", ".join(f"sm_{each}" for each in stopped)
-            + "."
-            if stopped
-            else "Nothing else in this chain stops them.",
+            advice=_advice(stopped),
             evidence=f"{' '.join(gate.condition.split())} lists major versions",
             file=gate.file,
             line=gate.line,
             end_line=gate.end_line,
             reached=gate.reached or Reached.UNKNOWN,
         )
+
+
+def _advice(stopped: list[int]) -> str:
+    if not stopped:
+        return "Every other gate of the series lets them in too, so that none is let in above and left hollow below."
+    names = ", ".join(f"sm_{arch}" for arch in stopped)
+    return f"Gates that stay closed further on stop {names}: open the same set at every step."
