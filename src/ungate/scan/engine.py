@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["scan"]
 
-_ROUNDS = 3
+_ROUNDS = 6
 _FEW = 40
 
 
@@ -62,8 +62,11 @@ def scan(
     kept = cache.key(sources, vendored=vendored) if use_cache else ""
     if use_cache and (ready := cache.load(kept)) is not None:
         return replace(ready, seconds=time.monotonic() - begun)
+    # here, so that processes that are forked have it all
+    from ungate.scan.shard import prepare
     from ungate.source.cuda.reader import READER
 
+    prepare()
     everything = [(source.root, source.file) for source in sources if source.language == "python"]
     count = 1 if len(sources) < _FEW else max(1, jobs)
     shares = [(share, everything, vendored) for share in _shares(sources, count)]

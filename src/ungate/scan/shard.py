@@ -22,11 +22,11 @@ from ungate.source.cuda.reader import READER
 from ungate.source.python.evaluate import Evaluator
 from ungate.source.python.file import PythonFile
 from ungate.source.python.module import PythonModule, decode
-from ungate.source.python.tokens import speaks, telling, words
+from ungate.source.python.tokens import Wording, telling
 from ungate.source.python.world import World, dotted_name
 from ungate.source.reader import Unreadable
 
-__all__ = ["Found", "Shard"]
+__all__ = ["Found", "Shard", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Found:
     gates: list[Gate]
     unread: list[Unread]
     read: int
+
+
+def prepare() -> None:
+    """Import every pattern."""
+    patterns("python")
 
 
 @dataclass
@@ -60,7 +65,9 @@ class Shard:
             source.file: source for source in self.sources if source.language == "python" and self._searched(source)
         }
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
+        self.words: dict[str, frozenset[bytes]] = {}
         self.chosen: dict[str, frozenset[bytes]] = {}
+        self.opened: dict[str, PythonFile] = {}
         self.known: frozenset[bytes] = frozenset()
         self.told: set[bytes] = set()
 
@@ -100,7 +107,9 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            if speaks(data):
+            wording = Wording(data)
+            self.words[source.file] = wording.words
+            if wording.speaks():
                 self.chosen[source.file] = frozenset()
         return facts, self._answers(list(self.chosen))
 
@@ -119,17 +128,18 @@ class Shard:
         """Look for names that are answers elsewhere; returns the answers that become known by that."""
         self.known |= names
         touched = []
-        for source in self.python.values():
-            data = self._data(source)
-            if data is None or source.file in self.unread:
-                continue
-            present = names.intersection(words(data))
-            if present:
-                self.chosen[source.file] = self.chosen.get(source.file, frozenset()) | present
-                touched.append(source.file)
+        for file, words in self.words.items():
+            present = names & words
+            if present and file not in self.unread:
+                self.chosen[file] = self.chosen.get(file, frozenset()) | present
+                touched.append(file)
         return self._answers(touched)
 
     def _open(self, file: str) -> PythonFile | None:
+        names = self.chosen.get(file, frozenset())
+        ready = self.opened.get(file)
+        if ready is not None and ready.foreign == names:
+            return ready
         dotted = dotted_name(file)
         module = self.world.module(dotted)
         if module is None or module.file != file:
@@ -142,7 +152,8 @@ class Shard:
             except OSError as error:
                 self.unread[file] = f"cannot be read: {error.strerror}"
                 return None
-        return PythonFile(module, self.evaluator, self.chosen.get(file, frozenset()))
+        made = self.opened[file] = PythonFile(module, self.evaluator, names)
+        return made
 
     def find(self, index: Any) -> Found:
         """Run the patterns over the files that were chosen."""

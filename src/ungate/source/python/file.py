@@ -12,8 +12,8 @@ from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.module import PythonModule, Recut, Unit
 from ungate.source.python.outline import Piece
 from ungate.source.python.questions import Question, questions
-from ungate.source.python.scopes import Scope
-from ungate.source.python.tokens import speaks, telling
+from ungate.source.python.scopes import Binding, Scope
+from ungate.source.python.tokens import Wording, telling
 from ungate.source.python.values import (
     FREE,
     ByArch,
@@ -63,6 +63,19 @@ def _may_answer(function: FunctionValue) -> bool:
     return function.scope.module.data.find(b"return ", start, end) >= 0
 
 
+def _borrowed(name: str, bindings: list[Binding], wanted: set[bytes]) -> bool:
+    """Whether a name is imported and nothing says that it is an answer; its own module says it where it is one."""
+    return all(
+        each.kind == "import"
+        or (each.kind == "from" and not _spoken(name, wanted) and not _spoken(each.dotted.rpartition(":")[2], wanted))
+        for each in bindings
+    )
+
+
+def _spoken(name: str, wanted: set[bytes]) -> bool:
+    return telling(name) or name.encode() in wanted
+
+
 _Flat = dict[type[ast.AST], list[tuple[int, ast.AST, Scope]]]
 _KINDS = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.keyword),
@@ -88,16 +101,25 @@ def _flatten(unit: Unit, scope: Scope) -> _Flat:
                 inside = inside.inner(node, unit.shift)
         children: list[tuple[ast.AST, Scope]] = []
         for value in node.__dict__.values():
-            if value.__class__ is list:
-                children.extend((each, inside) for each in value if isinstance(each, ast.AST))
-            elif isinstance(value, ast.AST) and not isinstance(value, _BARE):
+            its = value.__class__
+            if its is list:
+                children.extend((each, inside) for each in value if each.__class__ not in _BARE)
+            elif its not in _BARE:
                 children.append((value, inside))
         children.reverse()
         stack.extend(children)
     return made
 
 
-_BARE = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+_BARE = frozenset(
+    [int, str, type(None), bool]
+    + [
+        kind
+        for base in (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
+        for kind in base.__subclasses__()
+    ]
+)
+"""What stands in the fields of a syntax node beside nodes of interest; the value of a constant is not looked at."""
 
 
 class PythonFile:
@@ -141,15 +163,15 @@ class PythonFile:
         shared: set[bytes] = set()
         fresh = True
         data = self.module.data
-        cuts = self._cuts()
+        cuts = [(piece, scope, Wording(data[piece.start : piece.end])) for piece, scope in self._cuts()]
         for _ in range(_ROUNDS):
             if not fresh:
                 break
             fresh = False
-            for piece, scope in cuts:
+            for piece, scope, wording in cuts:
                 if piece.start in chosen:
                     continue
-                if not speaks(data[piece.start : piece.end], wanted, code=True):
+                if not wording.speaks(wanted, code=True):
                     continue
                 try:
                     unit = self.module.unit(piece)
@@ -160,7 +182,7 @@ class PythonFile:
                     continue
                 chosen[piece.start] = (unit, scope)
                 self.evaluator.concentrate({name.decode() for name in wanted})
-                for name in self._answers(unit, scope):
+                for name in self._answers(unit, scope, wanted):
                     if scope.kind == "module":
                         shared.add(name)
                     if name not in wanted and len(name) > 2:
@@ -171,7 +193,7 @@ class PythonFile:
         self.evaluator.concentrate(None)
         return [chosen[start] for start in sorted(chosen)]
 
-    def _answers(self, unit: Unit, scope: Scope) -> Iterator[bytes]:
+    def _answers(self, unit: Unit, scope: Scope, wanted: set[bytes]) -> Iterator[bytes]:
         """Names that a piece binds to an answer about the architecture: flags, predicates and attributes of self."""
         names: dict[str, None] = {}
         for node in unit.body:
@@ -183,7 +205,8 @@ class PythonFile:
                         if bound.startswith("self."):
                             names[bound.removeprefix("self.")] = None
             elif not isinstance(node, ast.ClassDef):
-                names.update(dict.fromkeys(self.module.names_of(unit.piece, scope)))
+                found = self.module.names_of(unit.piece, scope)
+                names.update((name, None) for name, bound in found.items() if not _borrowed(name, bound, wanted))
                 break
         for name in names:
             if name.startswith("__"):

@@ -17,7 +17,7 @@ from ungate.source.condition import Condition, Not, speaks
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.module import PythonModule, Unit
 from ungate.source.python.scopes import Scope
-from ungate.source.python.tokens import telling, words
+from ungate.source.python.tokens import tells, words
 from ungate.source.python.values import ByArch, is_answer
 
 __all__ = ["Question", "questions"]
@@ -54,18 +54,20 @@ class _Asker:
         self.ev = ev
         self.unit = unit
         self.found: list[Question] = []
-        self.known: dict[bytes, bool] = {}
+        self.focused = frozenset(name.encode("utf-8", "replace") for name in ev.focus or ())
         self.leads: dict[int, frozenset[bytes]] = {}
 
     def statements(self, body: list[ast.stmt], scope: Scope) -> None:
         for node in body:
-            self.statement(node, scope)
+            if self.relevant(node, scope):
+                self.statement(node, scope)
 
-    def relevant(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether an expression holds any word that can lead to the architecture: a cheap test before evaluating."""
-        start, end = self.module.span(node, node, self.unit.shift)
-        found = words(self.module.data[start:end])
-        if any(self.telling(word) for word in found):
+    def relevant(self, node: ast.expr | ast.stmt, scope: Scope) -> bool:
+        """Whether a text holds any word that can lead to the architecture: a cheap test before evaluating."""
+        first = decorators[0] if (decorators := getattr(node, "decorator_list", None)) else node
+        start, end = self.module.span(first, node, self.unit.shift)
+        found = frozenset(words(self.module.data[start:end]))
+        if self.tells(found):
             return True
         inside: Scope | None = scope
         while inside is not None and inside.kind == "function":
@@ -74,12 +76,9 @@ class _Asker:
             inside = inside.parent
         return False
 
-    def telling(self, word: bytes) -> bool:
-        answer = self.known.get(word)
-        if answer is None:
-            name = word.decode("ascii", "replace")
-            answer = self.known[word] = telling(name) or (self.ev.focus is not None and name in self.ev.focus)
-        return answer
+    def tells(self, found: frozenset[bytes] | set[bytes]) -> bool:
+        """Whether one of the words is telling or followed."""
+        return tells(found) or not self.focused.isdisjoint(found)
 
     def leading(self, scope: Scope) -> frozenset[bytes]:
         """The local names of a function whose bindings hold such a word, directly or through each other."""
@@ -100,9 +99,7 @@ class _Asker:
         while grew:
             grew = False
             for name, texts in held.items():
-                if name.encode() not in chosen and (
-                    any(self.telling(word) for word in texts) or not chosen.isdisjoint(texts)
-                ):
+                if name.encode() not in chosen and (self.tells(texts) or not chosen.isdisjoint(texts)):
                     chosen.add(name.encode())
                     grew = True
         made = self.leads[id(scope)] = frozenset(chosen)
