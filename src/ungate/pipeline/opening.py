@@ -10,7 +10,7 @@ from ungate.host.environment import Environment
 from ungate.host.facts import HostFacts
 from ungate.host.folders import cache_dir
 from ungate.host.progress import Report, silent
-from ungate.model import Finding, Recipe, Series, Target
+from ungate.model import Artifact, Finding, Recipe, Series, Target
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.reading import prepare, to_open
 from ungate.pipeline.records import Context, Records, Request
@@ -176,16 +176,19 @@ def build(request: Request, records: Records, context: Context) -> Records:
         prefix=recipe.kernel_prefix,
         report=context.report,
     )
-    findings = tuple(
-        Finding(
-            rule="hollow-binary",
-            severity="terminal",
-            what=f"{artifact.hollow} of {artifact.kernels} kernels in {artifact.path.name} have no body",
-            evidence=artifact.note,
-            advice=f"Open the gates around them too: ungate check {recipe.name} --target {request.target}",
-        )
-        for artifact in artifacts
-        if artifact.hollow
-    )
+    findings = tuple(found for artifact in artifacts if (found := _broken(artifact, request)) is not None)
     stopped = findings[0].what if findings else ""
     return replace(records, artifacts=artifacts, findings=(*records.findings, *findings), stopped=stopped)
+
+
+def _broken(artifact: Artifact, request: Request) -> Finding | None:
+    """The terminal finding of a binary whose kernels cannot do their work on the target."""
+    name = artifact.path.name
+    if artifact.kernels == 0:
+        what = f"{name} holds no kernel for {request.target}"
+    elif artifact.hollow:
+        what = f"{artifact.hollow} of {artifact.kernels} kernels in {name} have no body"
+    else:
+        return None
+    advice = f"See what stays closed: ungate check {request.recipe.name} --target {request.target}"
+    return Finding("hollow-binary", "terminal", what, advice, evidence=artifact.note)

@@ -1,0 +1,103 @@
+"""The pipeline's own decisions: what is opened, what stops a run, what code it ends with."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from ungate.errors import Exit, Refusal
+from ungate.host.environment import resolve
+from ungate.lab.install import install
+from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Verdict
+from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
+from ungate.pipeline.launching import arms
+from ungate.pipeline.reading import to_open
+from ungate.pipeline.records import Records
+from ungate.recipes import load
+
+SM120 = Target(120)
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNGATE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def _gate(name: str, archs: tuple[int, ...], role: str = "test") -> Gate:
+    return Gate(name, "p", "k", "1", "k.py", 1, 1, "kind", "c", ArchSet.of(archs), role=role)
+
+
+def test_what_holds_the_target_back_is_opened_once_and_a_flag_stays() -> None:
+    closed, defined = _gate("a", (90, 100)), _gate("d", (90,), role="define")
+    gates = (closed, _gate("b", (90, 120)), _gate("c", ()), defined)
+    chain = Chain(
+        "f", SM120, (Hop("call", "k.py", 1, "f", True, gates),), (Hop("kernel", "k.py", 1, "k", True, gates),)
+    )
+    assert to_open(chain) == (closed,)
+
+
+def test_the_stages_end_where_they_are_told_and_a_server_needs_a_command() -> None:
+    recipe = load("lab-allreduce-fusion")
+    assert [stage.name for stage in stages_of(recipe, "patch", ())] == [stage.name for stage in STAGES[:5]]
+    with pytest.raises(Refusal, match="server's command line"):
+        stages_of(recipe, "launch", ())
+
+
+def _request(tmp_path: Path, until: str, target: str = "sm_120") -> Request:
+    site = tmp_path / "site"
+    if not site.exists():
+        install(site)
+    return Request(
+        load("lab-allreduce-fusion"), resolve(site, None), Target.parse(target), new_folder("test"), until=until
+    )
+
+
+def test_an_architecture_that_is_let_in_everywhere_has_nothing_to_open(tmp_path: Path) -> None:
+    outcome = run(_request(tmp_path, "patch", target="sm_90"))
+    assert outcome.code is Exit.DONE
+    assert "nothing to open" in outcome.document["stopped"] and outcome.document["series"] is None
+
+
+def test_every_step_of_a_run_is_in_the_ledger_and_in_its_document(tmp_path: Path) -> None:
+    outcome = run(_request(tmp_path, "patch"))
+    assert outcome.code is Exit.DONE
+    assert [task["status"] for task in outcome.document["tasks"]] == ["completed"] * 5
+    assert outcome.document["series"]["refused"] == []
+    assert {edit["file"] for edit in outcome.document["series"]["edits"]} == {
+        "labengine/server_args.py",
+        "labengine/communicator.py",
+        "labkernels/jit/comm.py",
+        "labkernels/data/include/labkernels/comm/allreduce.h",
+        "labkernels/data/include/labkernels/comm/allreduce_fusion.h",
+    }
+
+
+def test_a_flag_that_the_command_already_has_is_refused(tmp_path: Path) -> None:
+    request = _request(tmp_path, "patch")
+    outcome = run(request)
+    given = dataclasses.replace(request, command=("server", "--enable-fused-allreduce"))
+    with pytest.raises(Refusal, match="both arms would run"):
+        arms(given, outcome.records)
+    baseline, candidate = arms(dataclasses.replace(request, command=("server",)), outcome.records)
+    assert isinstance(baseline, Arm) and "--enable-fused-allreduce" not in baseline.arguments
+    assert candidate.arguments == ("--enable-fused-allreduce",)
+    assert candidate.environment["PYTHONPATH"].startswith(str(outcome.records.overlay and outcome.records.overlay.root))
+
+
+@pytest.mark.parametrize(
+    ("decisions", "code"),
+    [
+        ((Decision.KEEP, Decision.KEEP), Exit.DONE),
+        ((Decision.KEEP, Decision.INCONCLUSIVE), Exit.INCONCLUSIVE),
+        ((Decision.KEEP, Decision.REVERT, Decision.INCONCLUSIVE), Exit.FINDINGS),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_cell(decisions: tuple[Decision, ...], code: Exit) -> None:
+    from ungate import pipeline
+
+    cell = load("lab-allreduce-fusion").cells[0]
+    verdicts = tuple(Verdict(cell, decision, "r") for decision in decisions)
+    assert pipeline._code(Records(verdicts=verdicts)) is code
