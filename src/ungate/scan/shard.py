@@ -138,7 +138,7 @@ class Shard:
     def _open(self, file: str) -> PythonFile | None:
         names = self.chosen.get(file, frozenset())
         ready = self.opened.get(file)
-        if ready is not None and ready.foreign == names:
+        if ready is not None and ready.foreign == names and ready.current:
             return ready
         dotted = dotted_name(file)
         module = self.world.module(dotted)

@@ -130,7 +130,13 @@ class PythonFile:
         self.evaluator = evaluator
         self.foreign = names
         self.unread: list[Unreadable] = []
+        self._was_whole = module.is_whole
         self._flat: dict[int, _Flat] = {}
+
+    @property
+    def current(self) -> bool:
+        """Whether the module still has the pieces that it had: a look-up from elsewhere may find a cut to be wrong."""
+        return self.module.is_whole == self._was_whole
 
     def _cuts(self) -> list[tuple[Piece, Scope]]:
         found: list[tuple[Piece, Scope]] = []

@@ -131,6 +131,11 @@ class PythonModule:
         self._bound.clear()
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the module was parsed as a whole since cutting it failed."""
+        return self._is_whole
+
+    @property
     def starts(self) -> list[int]:
         if self._starts is None:
             self._starts = line_starts(self.data)
