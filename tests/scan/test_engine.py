@@ -143,3 +143,41 @@ def test_sarif_has_what_the_format_requires(tree: Path, capsys: pytest.CaptureFi
         place = result["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uriBaseId"] in run["originalUriBaseIds"]
         assert place["region"]["startLine"] >= 1
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with the names of an earlier scan", "without"])
+@pytest.mark.parametrize(
+    "files",
+    [{"engine/layer.py"}, {"engine/kernel.cuh"}, {"engine/utils.py", "engine/kernel.cuh"}, {"engine/__init__.py"}],
+    ids=lambda files: "+".join(sorted(files)) if isinstance(files, set) else None,
+)
+def test_a_few_files_are_answered_as_in_a_scan_of_everything(tree: Path, files: set[str], known: bool) -> None:
+    whole = scan(below(tree), use_cache=False)
+    part = scan(below(tree), use_cache=False, files=frozenset(files), names=whole.names if known else None)
+    assert part.gates == tuple(gate for gate in whole.gates if gate.file in files)
+    assert part.files == len(files)
+
+
+def test_a_few_files_show_what_was_edited_in_them(tree: Path) -> None:
+    before = scan(below(tree))
+    (tree / "layer.py").write_text(_LAYER.replace("_use_new or ", ""))
+    after = scan(below(tree), files=frozenset({"engine/layer.py"}), names=before.names)
+    (gate,) = (each for each in after.gates if each.line == 6)
+    assert list(gate.passes) == [90]
+    assert {gate.file for gate in after.gates} == {"engine/layer.py"}
+
+
+def test_an_answer_from_the_cache_has_the_names_of_the_first(tree: Path) -> None:
+    assert scan(below(tree)).names == scan(below(tree)).names != frozenset()
+
+
+def test_a_cut_that_turns_out_wrong_after_a_file_was_read_leaves_nothing_stale(tree: Path) -> None:
+    # the second string ends the first line's quotes for the cutter; only a look-up from elsewhere parses that piece
+    (tree / "odd.py").write_text(
+        "from .utils import is_sm90_supported\n\n\ndef ask():\n    return is_sm90_supported()\n\n\n"
+        'def late():\n    x = \'"""\'\n    return x\n\n\ndef size():\n    return \'"""\'\n'
+    )
+    (tree / "user.py").write_text("from .odd import late, ask\n\nif ask() and late():\n    pass\n")
+    result = scan(below(tree), use_cache=False)
+    assert not result.unread
+    assert {gate.line for gate in result.gates if gate.file in ("engine/odd.py", "engine/user.py")} == {3, 5}

@@ -86,6 +86,7 @@ def load(name: str) -> ScanResult | None:
             read=0,
             cached=kept["files"],
             vendored=kept["vendored"],
+            names=frozenset(kept["names"]),
         )
     except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
@@ -110,6 +111,7 @@ def store(name: str, answer: ScanResult) -> None:
         "unread": [(each.file, each.reason) for each in answer.unread],
         "files": answer.files,
         "vendored": answer.vendored,
+        "names": sorted(answer.names),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -48,12 +48,13 @@ class Shard:
     """The files of one process. ``everything`` are the Python files of all shares, for names that lead there.
 
     Third-party trees are searched only with ``vendored``. Their macros count in any case, and a name that leads into
-    them is followed.
+    them is followed. With ``files`` gates are looked for in these alone.
     """
 
     sources: Sequence[Source]
     everything: Sequence[tuple[str, str]]
     vendored: bool = True
+    files: frozenset[str] | None = None
     unread: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,6 +74,9 @@ class Shard:
 
     def _searched(self, source: Source) -> bool:
         return self.vendored or not source.vendored
+
+    def _asked(self, file: str) -> bool:
+        return self.files is None or file in self.files
 
     def _data(self, source: Source) -> bytes | None:
         try:
@@ -94,7 +98,7 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            if self._searched(source):
+            if self._searched(source) and self._asked(source.file):
                 self.cuda_chosen.append(source)
             if found is not None:
                 facts.append((source.file, found))
@@ -159,7 +163,8 @@ class Shard:
         """Run the patterns over the files that were chosen."""
         made: list[Gate] = []
         searching = patterns("python")
-        for file in sorted(self.chosen):
+        chosen = [file for file in sorted(self.chosen) if self._asked(file)]
+        for file in chosen:
             read = self._open(file)
             if read is None:
                 continue
@@ -178,8 +183,8 @@ class Shard:
                 continue
             if cuda_file is not None:
                 made.extend(self._run(source, cuda_file, searching))
-        unread = [Unread(file, reason) for file, reason in sorted(self.unread.items())]
-        return Found(made, unread, len(self.chosen) + len(self.cuda_chosen))
+        unread = [Unread(file, reason) for file, reason in sorted(self.unread.items()) if self._asked(file)]
+        return Found(made, unread, len(chosen) + len(self.cuda_chosen))
 
     def _run(self, source: Source, file: Any, searching: tuple[Pattern, ...]) -> list[Gate]:
         drafts: list[tuple[Pattern, Draft]] = []

@@ -199,7 +199,8 @@ def _bind_value(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Va
             base, _, member = binding.dotted.partition(":")
             if not ev.worth(member) and not ev.worth(spelled) and not _outside(ev, binding):
                 return FREE
-            return module_member(ev, ev.world.absolute(binding.scope.module, base), member, depth)
+            with ev.unfocused():
+                return module_member(ev, ev.world.absolute(binding.scope.module, base), member, depth)
         case "param":
             return parameter(ev, binding, spelled, depth)
         case "annotated":
@@ -255,7 +256,8 @@ def attribute(ev: Evaluator, node: Any, frame: Frame) -> Value:
         case ModuleValue(dotted=dotted):
             if not ev.worth(attr) and ev.world.knows(dotted):
                 return FREE
-            value = module_member(ev, dotted, attr, frame.depth)
+            with ev.unfocused():
+                value = module_member(ev, dotted, attr, frame.depth)
             if isinstance(value, ModuleValue) and not ev.world.knows(value.dotted):
                 return _external(ev, value, attr)
             return _spoken(value, attr)
