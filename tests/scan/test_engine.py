@@ -169,15 +169,3 @@ def test_a_few_files_show_what_was_edited_in_them(tree: Path) -> None:
 
 def test_an_answer_from_the_cache_has_the_names_of_the_first(tree: Path) -> None:
     assert scan(below(tree)).names == scan(below(tree)).names != frozenset()
-
-
-def test_a_cut_that_turns_out_wrong_after_a_file_was_read_leaves_nothing_stale(tree: Path) -> None:
-    # the second string ends the first line's quotes for the cutter; only a look-up from elsewhere parses that piece
-    (tree / "odd.py").write_text(
-        "from .utils import is_sm90_supported\n\n\ndef ask():\n    return is_sm90_supported()\n\n\n"
-        'def late():\n    x = \'"""\'\n    return x\n\n\ndef size():\n    return \'"""\'\n'
-    )
-    (tree / "user.py").write_text("from .odd import late, ask\n\nif ask() and late():\n    pass\n")
-    result = scan(below(tree), use_cache=False)
-    assert not result.unread
-    assert {gate.line for gate in result.gates if gate.file in ("engine/odd.py", "engine/user.py")} == {3, 5}

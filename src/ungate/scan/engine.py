@@ -21,17 +21,50 @@ __all__ = ["scan"]
 
 _ROUNDS = 6
 _FEW = 40
+_DEEPEST = 12
+"""Folders below which a group of files is not divided further."""
+
+
+def _weight(source: Source) -> int:
+    """About how long a file takes, in bytes of Python."""
+    if source.vendored:
+        return source.stamp[0] // 20
+    return source.stamp[0] // (1 if source.language == "python" else 2) + 1000
 
 
 def _shares(sources: list[Source], jobs: int) -> list[list[Source]]:
-    """Shares of about the same size; a file's share depends on its name and size alone."""
+    """Shares of about the same weight. Python files of one folder stay together: they import each other.
+
+    A file's share depends on the names and sizes of the files alone. Each language is shared out for itself: the
+    steps of a scan take their time in one or the other, and the shares wait for each other after each.
+    """
     shares: list[list[Source]] = [[] for _ in range(jobs)]
-    weights = [0] * jobs
-    for source in sorted(sources, key=lambda each: (-each.stamp[0], each.file)):
-        index = weights.index(min(weights))
-        shares[index].append(source)
-        weights[index] += source.stamp[0] * (2 if source.language == "python" else 1) + 2000
+    for language in ("python", "cuda"):
+        groups = _folders([source for source in sources if source.language == language], 4 * jobs)
+        totals = [0] * jobs
+        sized = sorted(((sum(map(_weight, group)), key) for key, group in groups.items()), reverse=True)
+        for weight, key in sized:
+            index = totals.index(min(totals))
+            shares[index].extend(groups[key])
+            totals[index] += weight
     return shares
+
+
+def _folders(sources: list[Source], parts: int) -> dict[tuple[str, ...], list[Source]]:
+    """The files by folder; a folder that holds more than one of so many parts is divided into those in it."""
+    largest = sum(map(_weight, sources)) // parts + 1
+    groups: dict[tuple[str, ...], list[Source]] = {}
+    waiting: list[tuple[tuple[str, ...], list[Source]]] = [((), sources)]
+    while waiting:
+        key, group = waiting.pop()
+        if len(group) <= 1 or len(key) >= _DEEPEST or (key and sum(map(_weight, group)) <= largest):
+            groups[key] = group
+            continue
+        finer: dict[tuple[str, ...], list[Source]] = {}
+        for source in group:
+            finer.setdefault(tuple(source.file.split("/")[: len(key) + 1]), []).append(source)
+        waiting.extend(finer.items())
+    return groups
 
 
 def _needed(sources: list[Source], files: frozenset[str], names: frozenset[str] | None) -> list[Source]:

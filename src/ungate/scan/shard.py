@@ -80,7 +80,8 @@ class Shard:
 
     def _data(self, source: Source) -> bytes | None:
         try:
-            return source.path.read_bytes()
+            with open(f"{source.root}/{source.file}", "rb", buffering=0) as stream:  # noqa: PTH123 - for every file
+                return stream.readall()
         except OSError as error:
             self.unread[source.file] = f"cannot be read: {error.strerror}"
             return None

@@ -205,6 +205,11 @@ def _word_left(text: str, offset: int) -> str:
     return text[at:end]
 
 
+def _may_end_number(before: str) -> bool:
+    """Whether the character before an operator ends a number or is skipped on the way to one."""
+    return before.isdigit() or before.isspace() or before in "()\\"
+
+
 _WORD_RIGHT = re.compile(r"[\s\\]*([A-Za-z_][\w.:>()-]*)")
 
 
@@ -220,7 +225,7 @@ def _candidates(text: str) -> Iterator[re.Match[str]]:
             if _NUMBER_RIGHT.match(text, found.end()) is not None:
                 if _INTEREST.search(_word_left(text, found.start())):
                     spots.append(found.start())
-            elif _word_left(text, found.start()).isdigit():
+            elif _may_end_number(text[found.start() - 1 : found.start()]) and _word_left(text, found.start()).isdigit():
                 right = _WORD_RIGHT.match(text, found.end(), found.end() + 80)
                 if right is not None and _INTEREST.search(right.group(1)):
                     spots.append(found.start())
