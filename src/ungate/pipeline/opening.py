@@ -112,7 +112,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     overlay = create(series, records.packages, cache_dir() / "overlays", base=base_environment(request))
     context.report("scanning the overlay again")
     copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
-    after = ungate.scan.scan(copies, report=context.report)
+    after = ungate.scan.scan(copies, report=context.report, files=frozenset(series.after), names=before.names)
     context.report("compiling the edited Python, preprocessing the edited headers")
     found = [*ungate.patch.verify(series, before.gates, after.gates)]
     found += [*proof.compiles(series, overlay.root), *proof.preprocesses(series, overlay.root)]
