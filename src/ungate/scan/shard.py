@@ -92,14 +92,17 @@ class Shard:
         self.cuda_chosen: list[Source] = []
         for source in self.cuda.values():
             data = self._data(source)
-            if data is None or not READER.concerns(data):
+            if data is None:
+                continue
+            looked_at = self._searched(source) and self._asked(source.file)
+            if looked_at and not READER.concerns(data):
                 continue
             try:
                 found = READER.gather(source.file, data)
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            if self._searched(source) and self._asked(source.file):
+            if looked_at:
                 self.cuda_chosen.append(source)
             if found is not None:
                 facts.append((source.file, found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ def _spoken(value: Value, spelled: str) -> Value:
     return ByArch(value.items, (spelled,)) if is_answer(value) else value
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def by_name(spelled: str) -> Value:
     """What a variable whose value cannot be followed holds, going by its spelling."""
     if (part := part_of_capability(spelled)) is not None:

@@ -7,6 +7,7 @@ taken for a capability where it is spelled like one and is compared with somethi
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ungate.model import KNOWN_ARCHS
@@ -64,21 +65,29 @@ _FAMILY_NAMES = {
 }
 
 
+_KEPT = 1 << 16
+"""Names whose answers are kept; the same few thousand are asked about over and over."""
+
+
+@functools.lru_cache(maxsize=_KEPT)
 def is_capability_call(name: str) -> bool:
     """Whether a function of this name, whose definition is not at hand, reads the capability."""
     return _CALL.fullmatch(name) is not None or _PROPERTIES.fullmatch(name) is not None
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def is_capability_name(name: str) -> bool:
     """Whether a variable of this name, whose value is not known, holds a capability."""
     return _NAME.fullmatch(name) is not None and _ASKS.match(name) is None
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def is_target_set_name(name: str) -> bool:
     """Whether a collection of this name, whose value is not known, holds the capabilities that are built for."""
     return _TARGET_SET.fullmatch(name) is not None
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def part_of_capability(name: str) -> ByArch | None:
     """The major or minor number, for a variable that is named after it."""
     if _MAJOR.fullmatch(name):
@@ -88,6 +97,7 @@ def part_of_capability(name: str) -> ByArch | None:
     return None
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def named_archs(name: str) -> frozenset[int] | None:
     """The archs that a flag such as ``has_sm90`` or ``is_sm12x`` is named after; None where the name tells none."""
     if match := _PREDICATE.fullmatch(name):
