@@ -111,3 +111,44 @@ def test_an_interrupt_ends_with_130_and_a_sentence(tmp_path: Path, number: signa
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert err.lstrip().startswith("ungate: Interrupted") and "Traceback" not in err
+
+
+def _lab(tmp_path: Path) -> str:
+    from ungate.lab.install import install
+
+    return str(install(tmp_path / "lab").site)
+
+
+def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:
+    command = f'exec "{sys.executable}" -m ungate scan "{_lab(tmp_path)}" --target sm_120 >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_finding(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "ungate", "scan", _lab(tmp_path), "--target", "sm_120"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+        assert process.wait(100) == 0
+    assert "Traceback" not in said
+
+
+def test_why_takes_a_servers_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "--enable-fused-allreduce", "--site", _lab(tmp_path), "--target", "sm_120"]) == 0
+    assert "closed" in capsys.readouterr().out
+
+
+def test_a_filter_does_not_change_what_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = _lab(tmp_path)
+    main(["scan", lab, "--target", "sm_120"])
+    whole = capsys.readouterr().out.splitlines()
+    main(["scan", lab, "--target", "sm_120", "--closed"])
+    closed = capsys.readouterr().out.splitlines()
+    counts = [next(line for line in lines if "source files" in line).partition(": ")[2] for lines in (whole, closed)]
+    assert counts[0] == counts[1] and " 0 open" not in counts[0]

@@ -46,11 +46,13 @@ def told(
             yield _line(gate, target)
     if gates:
         yield Text("")
-    counts = {each: sum(status(gate, target) is each for gate in gates) for each in Status}
+    own = [gate for gate in result.gates if not gate.vendored] if len(gates) < len(result.gates) else gates
+    counts = {each: sum(status(gate, target) is each for gate in own) for each in Status}
     names = ", ".join(f"{package.name} {package.version}".strip() for package in packages[:4])
     more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
     files = len({(gate.package, gate.file) for gate in gates})
-    summary = Text(f"{len(gates)} gates in {files} of {result.files} source files of {names}{more}", style="bold")
+    shown = f"{len(gates)} of {len(own)}" if len(gates) < len(own) else f"{len(gates)}"
+    summary = Text(f"{shown} gates in {files} of {result.files} source files of {names}{more}", style="bold")
     if target is not None:
         summary.append(f": {counts[Status.OPEN]} open, {counts[Status.CLOSED]} closed, ")
         summary.append(f"{counts[Status.UNKNOWN]} unknown for {target}")

@@ -60,8 +60,12 @@ def _summary(chain: Chain) -> Iterator[Text]:
     if closed:
         count = "one place" if len(closed) == 1 else f"{len(closed)} places"
         yield Text.assemble(("Closed", "bold red"), f" for {chain.target} in {count} on this way: {places}.")
-    else:
+    elif any(gate.status(chain.target) is Status.OPEN for gate in met):
         yield Text.assemble(("Open", "green"), f" for {chain.target} in every place on this way that was found.")
+    else:
+        yield Text(
+            f"No gate was found on this way, which does not say that {chain.target} is let through.", style="yellow"
+        )
     lost = sum(1 for hop in chain.hops if hop.verified is None)
     if lost:
         yield Text(f"{lost} of {len(chain.hops)} steps could not be verified in the code.", style="yellow")

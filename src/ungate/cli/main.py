@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 
 import click
@@ -33,9 +34,18 @@ def _end_politely() -> None:
             signal.signal(number, _interrupt)
 
 
+def _have_streams() -> None:
+    """Closed standard streams (``>&-``) are None in Python; output to them goes nowhere."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130); a command returns an int or None."""
     _end_politely()
+    _have_streams()
     try:
         code = app.main(arguments, prog_name="ungate", standalone_mode=False)
     except Refusal as refusal:
@@ -51,7 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ungate"
         _say(error.format_message(), f"Run: {command} --help")
         return Exit.ERROR
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # click leaves with SystemExit when whoever read the output has gone; that is no failure of the command.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     except OSError as error:

@@ -33,6 +33,7 @@ def releases(
     Each wheel is fetched once and kept in the cache; only the files that decide about F are read. A
     release without a wheel is unknown.
     """
+    from ungate.errors import Refusal
     from ungate.host.gpus import local_target
     from ungate.model import Target
     from ungate.trace.releases import changes, listed
@@ -40,7 +41,15 @@ def releases(
     aim = Target.parse(target) if target else local_target()
     with progress(quiet=as_json) as report:
         report(f"asking for the releases of {distribution}")
-        versions = _between(listed(distribution), first, last)
+        every = listed(distribution)
+        versions = _between(every, first, last)
+        if not versions:
+            raise Refusal(
+                f"{distribution} has no release between {first or 'its first'} and {last or 'its last'}.",
+                f"Its releases reach from {every[0]} to {every[-1]}: ungate releases --help"
+                if every
+                else f"Check the name: pip index versions {distribution}",
+            )
         read = [_read(distribution, version, feature, aim, report) for version in versions]
     if as_json:
         document(

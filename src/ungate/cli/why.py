@@ -31,8 +31,8 @@ _WATCHED = (
 _MOST = 12  # packages of a folder that are all read when none is named
 
 
-@click.command()
-@click.argument("question", metavar='FEATURE | "ERROR TEXT"')
+@click.command(context_settings={"ignore_unknown_options": True})  # a server's --flag is a question here
+@click.argument("question", metavar='FEATURE | "ERROR TEXT"', type=click.UNPROCESSED)
 @target_option
 @environment_options
 @click.option("--package", "named", multiple=True, metavar="DIST", help="Read only these packages.")

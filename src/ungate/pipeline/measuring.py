@@ -187,6 +187,11 @@ def judge(request: Request, records: Records, context: Context) -> Records:
             [v for (arm, _), v in sorted(values.items(), key=lambda kv: kv[0][1]) if arm == name and v]
             for name in (BASELINE, CANDIDATE)
         ]
+        if not ratios:
+            why = next((s.note for s in mine if s.value is None and s.note), "no start was measured")
+            reason = f"no pair of starts gave a reading of both arms: {why}"
+            verdicts.append(Verdict(cell, Decision.INCONCLUSIVE, reason, level=records.plan.level))
+            continue
         verdicts.append(
             decide(
                 cell,

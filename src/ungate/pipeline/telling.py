@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 
 from ungate.host.files import write
@@ -63,19 +64,30 @@ def following(request: Request, records: Records) -> list[str]:
                 sentences.append(
                     f"{verdict.cell}: revert. Nothing has to be undone: the installed packages were not touched."
                 )
+            case Decision.INCONCLUSIVE if verdict.ratio is None:
+                sentences.append(f"{verdict.cell}: not measured. Mend what the reason names, then run it again.")
             case Decision.INCONCLUSIVE:
                 sentences.append(f"{verdict.cell}: undecided. More pairs of starts narrow the interval: --pairs N")
     return sentences
 
 
+def _again(request: Request) -> str:
+    """The run command up to its target, on the same environment."""
+    environment = request.environment
+    if environment.python is not None:
+        where = f" --python {shlex.quote(str(environment.python))}"
+    else:
+        where = f" --site {shlex.quote(str(environment.roots[0]))}" if len(environment.roots) == 1 else ""
+    return f"ungate run {request.recipe.name}{where} --target {request.target}"
+
+
 def _needs(request: Request, records: Records) -> list[str]:
-    name, target = request.recipe.name, request.target
+    again = _again(request)
     needs = []
     if not records.artifacts:
         needs.append(
-            "build compiles the edited kernels; it needs the CUDA toolkit (nvcc) and no GPU: "
-            f"ungate run {name} --target {target} --until build"
+            f"build compiles the edited kernels; it needs the CUDA toolkit (nvcc) and no GPU: {again} --until build"
         )
-    needs.append(f"launch needs a machine with {target} GPUs, and the server's command line after '--'.")
-    needs.append(f"measure and judge need the same: ungate run {name} --target {target} -- SERVER COMMAND")
+    needs.append(f"launch needs a machine with {request.target} GPUs, and the server's command line after '--'.")
+    needs.append(f"measure and judge need the same: {again} -- SERVER COMMAND")
     return needs
