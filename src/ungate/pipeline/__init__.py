@@ -15,7 +15,7 @@ from ungate.host.files import write
 from ungate.host.folders import state_dir
 from ungate.host.progress import Report, silent
 from ungate.model import Decision, Recipe, Task
-from ungate.pipeline import launching, measuring, opening, reading
+from ungate.pipeline import opening, reading
 from ungate.pipeline.document import document
 from ungate.pipeline.opening import ask
 from ungate.pipeline.reading import prepare
@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "run", "stages_of"]
 
+def _launch(request: Request, records: Records, context: Context) -> Records:
+    # The serving half brings numpy and aiohttp with it, which a run that stops before it does not wait for.
+    from ungate.pipeline.launching import launch
+
+    return launch(request, records, context)
+
+
+def _measure(request: Request, records: Records, context: Context) -> Records:
+    from ungate.pipeline.measuring import measure
+
+    return measure(request, records, context)
+
+
+def _judge(request: Request, records: Records, context: Context) -> Records:
+    from ungate.pipeline.measuring import judge
+
+    return judge(request, records, context)
+
+
 STAGES: tuple[Stage, ...] = (
     Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),
     Stage("scan", "Find every gate in the packages", reading.scan),
@@ -34,9 +53,9 @@ STAGES: tuple[Stage, ...] = (
     Stage("check", "Check whether they may be opened here", opening.check),
     Stage("patch", "Open them in an overlay and scan it again", opening.patch),
     Stage("build", "Compile what the edits touch and look into the binary", opening.build),
-    Stage("launch", "Start each arm once: ready, outputs equal, path proved", launching.launch),
-    Stage("measure", "Load both arms in turn, each start a fresh server", measuring.measure),
-    Stage("judge", "Decide each cell: keep, revert or inconclusive", measuring.judge),
+    Stage("launch", "Start each arm once: ready, outputs equal, path proved", _launch),
+    Stage("measure", "Load both arms in turn, each start a fresh server", _measure),
+    Stage("judge", "Decide each cell: keep, revert or inconclusive", _judge),
     Stage("report", "Write the report", tell),
 )
 
@@ -72,8 +91,10 @@ def forecast(request: Request) -> str:
     """The predicted duration of a run that measures, in a sentence; empty for one that does not."""
     if request.until not in {"measure", "judge", "report"} or not request.command:
         return ""
+    from ungate.pipeline.measuring import design as plan_of
+
     cells = len(request.recipe.cells)
-    design = measuring.design(request, None)
+    design = plan_of(request, None)
     load = design.starts * cells * request.load_s
     return (
         f"{design.starts + 2} server starts, {cells} cells of {request.load_s:.0f} s each: "
