@@ -71,10 +71,12 @@ def test_the_loop_completes_and_decides(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("seconds", [0.6, 3.0, 6.0, 12.0, 25.0])
+@pytest.mark.parametrize("seconds", [1.5, 3.0, 6.0, 12.0, 25.0])
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, seconds: float) -> None:
     """Budget: a minute each; the moments fall into reading, building, launching and measuring."""
     segments = set(Path("/dev/shm").iterdir())
+    # Byte code is written first, so that the earliest moment does not fall into the interpreter's own start.
+    subprocess.run([*DEMO, "--help"], capture_output=True, timeout=60, env=_environment(tmp_path))
     process = subprocess.Popen(
         DEMO,
         stdout=subprocess.PIPE,
