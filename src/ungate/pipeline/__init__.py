@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "run", "stages_of"]
 
+
 def _launch(request: Request, records: Records, context: Context) -> Records:
     # The serving half brings numpy and aiohttp with it, which a run that stops before it does not wait for.
     from ungate.pipeline.launching import launch
