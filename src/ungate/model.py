@@ -27,6 +27,8 @@ __all__ = [
     "Form",
     "Gate",
     "Hop",
+    "KnownMatch",
+    "KnownResult",
     "Place",
     "Policy",
     "PolicyRow",
@@ -261,6 +263,47 @@ class Chain:
     @property
     def gates(self) -> tuple[Gate, ...]:
         return tuple(gate for hop in (*self.hops, *self.apart) for gate in hop.gates)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownResult:
+    """What a public report found when a feature was opened, or when it was found closed. Figures are the reporter's.
+
+    ``reference`` is ``owner/repository#number``, or ``owner/repository:path`` for a document; ``date`` is ISO 8601,
+    empty where it is not known. ``outcome`` is one of refused, crash, hang, wrong, slower, mixed, faster. ``packages``
+    maps distributions to the version range that it holds for (empty: none is stated). ``archs``, ``topologies`` and
+    ``ranks`` (tensor-parallel sizes) are those it was seen on, empty for any. ``reopens`` says what makes it worth
+    trying again. ``partial``: only a part of the report was read.
+    """
+
+    reference: str
+    date: str
+    outcome: str
+    features: tuple[str, ...]
+    packages: Mapping[str, str]
+    archs: tuple[int, ...]
+    topologies: tuple[str, ...]
+    ranks: tuple[int, ...]
+    hardware: str
+    what: str
+    reopens: str
+    partial: bool = False
+
+    @property
+    def url(self) -> str:
+        repository, _, number = self.reference.partition("#")
+        if number:
+            return f"https://github.com/{repository}/issues/{number}"
+        repository, _, path = repository.partition(":")
+        return f"https://github.com/{repository}/blob/HEAD/{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMatch:
+    """A public result that may hold here. ``open`` names what could not be compared: a version, the topology."""
+
+    result: KnownResult
+    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
