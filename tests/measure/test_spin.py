@@ -77,6 +77,7 @@ def test_without_a_gpu_cpu_time_against_tokens_tells() -> None:
     assert diagnose(cpu(2.0, 0), band) is not None, "no token at all"
     assert diagnose(cpu(1.6, 790), band) is None
     assert diagnose(cpu(0.1, 60), band) is None, "slow and idle: it waits, it does not spin"
+    assert diagnose(cpu(0.1, 60), fit(None, cpu(0.1, 800))) is None, "a load that took little CPU, and waits now"
 
 
 def test_a_machine_without_readings_gets_no_diagnosis() -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,10 +103,74 @@ def test_every_field_asks_nvml_for_what_nvml_has() -> None:
     class Nvml:
         def __getattr__(self, name: str) -> object:
             found = getattr(pynvml, name)
-            return (lambda *arguments: Answer(7)) if callable(found) else found
+            return (lambda *arguments: Answer(0xFF)) if callable(found) and not isinstance(found, type) else found
 
     for field in fields():
         assert float(field.read(Nvml(), None)) > 0, field.name
+
+
+def test_power_is_that_of_the_moment_where_the_driver_tells_it() -> None:
+    """On most GPUs the plain call gives a mean over the last second: an idle sample after a load would look busy."""
+
+    class Nvml:
+        NVML_SUCCESS, NVML_FI_DEV_POWER_INSTANT = 0, 186
+
+        class NVMLError(Exception):
+            pass
+
+        def __init__(self, status: int) -> None:
+            self.status = status
+
+        def nvmlDeviceGetFieldValues(self, gpu: object, names: list[int]) -> list[object]:
+            assert names == [186]
+            return [SimpleNamespace(nvmlReturn=self.status, value=SimpleNamespace(uiVal=81_000))]
+
+        def nvmlDeviceGetPowerUsage(self, gpu: object) -> int:
+            return 412_000
+
+    power = next(field for field in fields() if field.name == "power")
+    assert power.read(Nvml(0), None) == 81.0
+    assert power.read(Nvml(3), None) == 412.0
+
+
+def test_the_energy_counter_is_taken_before_power_times_time() -> None:
+    """NVML's mean power of the last second and a step of load would be wrong by half."""
+    series = Series(
+        times=(0.0, 1.0, 2.0),
+        columns=(
+            Column("tokens", "token", (0.0, 50.0, 100.0)),
+            Column("0/power", "W", (100.0, 100.0, 100.0)),
+            Column("0/energy", "J", (7000.0, 7250.0, 7500.0)),
+            Column("1/power", "W", (60.0, 60.0, 60.0)),
+            Column("1/energy", "J", (None, None, None)),
+            Column("vllm:generation_tokens_total", "", (None, 40.0, 90.0)),
+        ),
+        phases=(("load", 0.0, 2.0),),
+    )
+    window = series.window("load")
+    assert window is not None
+    assert window.joules_per_token == pytest.approx((500 + 120) / 100)
+    assert dict(window.gpus)["0/energy"] == 500.0
+    assert window.counters == (("vllm:generation_tokens_total", 50.0),)
+
+
+def test_the_share_of_time_that_a_cap_held_the_clocks_down() -> None:
+    """ashalliants/ninfer-3090#72: the power cap bound in 161 of 162 samples; a mean of a bit mask says nothing."""
+
+    class Nvml:
+        def __init__(self, mask: int) -> None:
+            self.mask = mask
+
+        def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: object) -> int:
+            return self.mask
+
+    read = {field.name: field.read for field in fields()}
+    masks = [0x4] * 161 + [0x1]
+    shares = {
+        name: sum(map(float, (read[name](Nvml(m), None) for m in masks))) / 162 for name in read if "led_" in name
+    }
+    assert shares == {"throttled_by_power": pytest.approx(161 / 162), "throttled_by_heat": 0.0}
+    assert read["throttled_by_heat"](Nvml(0x40 | 0x2), None) == 1
 
 
 def test_a_gpu_that_answers_slowly_holds_up_neither_the_clock_nor_its_sibling(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ that this rule was tried on, the mildest collapse made 0.31 of the healthy rate.
 _BUSY_UTILISATION = 0.9  # of the busy sample's
 _LOW_POWER = 0.6  # of the way from idle to busy
 _BUSY_CORES = 0.8  # of the busy sample's
+_ONE_SPINS = 0.5  # cores: who spins on a CPU has most of one, however little the healthy load took
 _DEAR_TOKEN = 2.0  # CPU seconds a token, against the busy sample
 
 
@@ -91,7 +92,7 @@ def diagnose(window: Window, band: Band, *, loaded: bool = True) -> Spin | None:
 def _cpu(window: Window, band: Band) -> Spin | None:
     """As busy as under a healthy load, and each token costs a multiple of its CPU time (or there is no token)."""
     cores, dear = window.cpu_cores, window.cpu_s_per_token
-    if cores is None or band.busy_cores is None or cores < _BUSY_CORES * band.busy_cores:
+    if cores is None or band.busy_cores is None or cores < max(_ONE_SPINS, _BUSY_CORES * band.busy_cores):
         return None
     if dear is not None and (band.busy_cpu_s_per_token is None or dear < _DEAR_TOKEN * band.busy_cpu_s_per_token):
         return None

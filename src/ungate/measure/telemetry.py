@@ -34,7 +34,9 @@ class Window:
     """Means over one phase. ``gpus`` maps ``0/power`` and the like to a mean, None where nothing was read.
 
     ``cpu_cores`` is the CPU time of the server's processes a second (2.0: two cores busy), ``tokens_per_second`` what
-    the load saw, ``cpu_s_per_token`` and ``joules_per_token`` their quotients, None without tokens or reading.
+    the load saw, ``cpu_s_per_token`` and ``joules_per_token`` their quotients, None without tokens or reading. Energy
+    is the GPUs' own counter where they have one, else mean power times time; ``N/energy`` is what a GPU used, in J.
+    ``counters`` maps each of the server's own counters to how much it grew (for a gauge: last less first value).
     """
 
     phase: str
@@ -44,6 +46,7 @@ class Window:
     cpu_s_per_token: float | None
     joules_per_token: float | None
     gpus: tuple[tuple[str, float | None], ...] = ()
+    counters: tuple[tuple[str, float | None], ...] = ()
 
     def gpu(self, name: str) -> tuple[float, ...]:
         """The means of one field, of the GPUs that gave it."""
@@ -78,15 +81,14 @@ class Series:
             return None
         seconds = self.times[inside[-1]] - self.times[inside[0]]
         cpu, tokens = self._growth("cpu", inside), self._growth("tokens", inside)
-        means: list[tuple[str, float | None]] = []
-        joules: float | None = None
+        means: dict[str, float | None] = {}
         for column in self.columns:
-            if "/" in column.name:
+            if column.name.endswith("/energy"):
+                means[column.name] = self._growth(column.name, inside)
+            elif "/" in column.name:
                 values = [value for place in inside if (value := column.values[place]) is not None]
-                mean = sum(values) / len(values) if values else None
-                means.append((column.name, mean))
-                if column.name.endswith("/power") and mean is not None:
-                    joules = (joules or 0.0) + mean * seconds
+                means[column.name] = sum(values) / len(values) if values else None
+        joules = _joules(means, seconds)
         return Window(
             phase,
             seconds,
@@ -94,13 +96,26 @@ class Series:
             tokens / seconds if tokens is not None and seconds else None,
             cpu / tokens if cpu is not None and tokens else None,
             joules / tokens if joules is not None and tokens else None,
-            tuple(means),
+            tuple(means.items()),
+            tuple((column.name, self._growth(column.name, inside)) for column in self.columns if ":" in column.name),
         )
 
     def _growth(self, name: str, inside: Sequence[int]) -> float | None:
         values = self.column(name)
         known = [value for place in inside if values and (value := values[place]) is not None]
         return known[-1] - known[0] if len(known) > 1 else None
+
+
+def _joules(means: Mapping[str, float | None], seconds: float) -> float | None:
+    """The energy of all GPUs; None where a GPU tells neither its energy nor its power."""
+    gpus = {name.partition("/")[0] for name in means if name.endswith("/power")}
+    each: list[float] = []
+    for gpu in gpus:
+        energy, power = means.get(f"{gpu}/energy"), means[f"{gpu}/power"]
+        if energy is None and power is None:
+            return None
+        each.append(energy if energy is not None else (power or 0.0) * seconds)
+    return sum(each) if each else None
 
 
 class Recorder:
