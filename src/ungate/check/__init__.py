@@ -8,7 +8,7 @@ from ungate.check.question import Question
 from ungate.check.rules import rules
 from ungate.host.facts import HostFacts
 from ungate.host.packages import Package
-from ungate.model import Chain, Finding, Target
+from ungate.model import Chain, Finding, KnownMatch, Target
 
 __all__ = ["Question", "check"]
 
@@ -24,12 +24,14 @@ def check(
     facts: HostFacts | None = None,
     needs_peer_access: bool = False,
     instead: str = "",
+    known: Sequence[KnownMatch] = (),
 ) -> tuple[Finding, ...]:
     """What every rule finds if the gates with the ids ``opened`` are opened and no other, the worst first.
 
     ``facts`` are those of the host that would serve (None: not known). ``needs_peer_access`` says that the feature
-    maps other GPUs' memory, ``instead`` what helps where that cannot be.
+    maps other GPUs' memory, ``instead`` what helps where that cannot be. ``known`` are the
+    public results that may hold.
     """
-    question = Question(chain, target, tuple(packages), opened, facts, needs_peer_access, instead)
+    question = Question(chain, target, tuple(packages), opened, facts, needs_peer_access, instead, tuple(known))
     found = [finding for rule in rules() for finding in rule(question)]
     return tuple(sorted(found, key=lambda finding: (_ORDER.get(finding.severity, 9), finding.file, finding.line)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ungate.host.facts import HostFacts
 from ungate.host.packages import Package
-from ungate.model import Chain, Gate, Hop, Status, Target
+from ungate.model import Chain, Gate, Hop, KnownMatch, Status, Target
 
 __all__ = ["Question"]
 
@@ -23,6 +23,7 @@ class Question:
     facts: HostFacts | None
     needs_peer_access: bool
     instead: str
+    known: tuple[KnownMatch, ...] = ()
 
     @property
     def hops(self) -> tuple[Hop, ...]:

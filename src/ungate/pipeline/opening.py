@@ -10,7 +10,7 @@ from ungate.host.environment import Environment
 from ungate.host.facts import HostFacts
 from ungate.host.folders import cache_dir
 from ungate.host.progress import Report, silent
-from ungate.model import Artifact, Finding, Recipe, Series, Target
+from ungate.model import Artifact, Finding, KnownMatch, Recipe, Series, Target
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.reading import prepare, to_open
 from ungate.pipeline.records import Context, Records, Request
@@ -25,6 +25,7 @@ def check(request: Request, records: Records, context: Context) -> Records:
     chain = records.chain
     assert chain is not None
     context.report("checking what opening would do")
+    known = _known(request.recipe, request.environment, request.target, records.facts)
 
     def ask(opened: frozenset[str]) -> tuple[Finding, ...]:
         return ungate.check.check(
@@ -35,6 +36,7 @@ def check(request: Request, records: Records, context: Context) -> Records:
             facts=records.facts,
             needs_peer_access=request.recipe.needs_peer_access,
             instead=request.recipe.instead,
+            known=known,
         )
 
     closed = to_open(chain)
@@ -83,7 +85,14 @@ def ask(
         facts=facts,
         needs_peer_access=recipe.needs_peer_access,
         instead=recipe.instead,
+        known=_known(recipe, environment, target, facts),
     )
+
+
+def _known(recipe: Recipe, environment: Environment, target: Target, facts: HostFacts | None) -> tuple[KnownMatch, ...]:
+    from ungate.record.known import described, matching, topology_of
+
+    return matching(described(recipe), target, installed.versions(environment), topology_of(facts))
 
 
 def patch(request: Request, records: Records, context: Context) -> Records:
