@@ -169,3 +169,19 @@ def test_a_few_files_show_what_was_edited_in_them(tree: Path) -> None:
 
 def test_an_answer_from_the_cache_has_the_names_of_the_first(tree: Path) -> None:
     assert scan(below(tree)).names == scan(below(tree)).names != frozenset()
+
+
+def test_a_flag_that_is_bound_again_under_itself(tmp_path: Path) -> None:
+    top = tmp_path / "p"
+    top.mkdir()
+    (top / "hw.py").write_text(
+        "import torch\ndef is_sm90():\n    return torch.cuda.get_device_capability()[0] == 9\n"
+        "def ver():\n    return torch.version.cuda\n"
+    )
+    (top / "a.py").write_text(
+        "from p.hw import is_sm90, ver\n_ok = on() and is_sm90()\nif _ok and ver()[0] < 13:\n    try:\n"
+        "        import x\n    except ImportError:\n        _ok = False\nelse:\n    _ok = False\n"
+        "def f(a):\n    return _ok and a.b\n"
+    )
+    found = {(gate.file, gate.line) for gate in scan(below(top), use_cache=False).gates}
+    assert ("p/a.py", 2) in found and ("p/hw.py", 3) in found

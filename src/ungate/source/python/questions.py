@@ -285,6 +285,9 @@ class _Asker:
                     if len(speaking) == 1:
                         node = values[speaking[0]]
                         continue
+                    if not speaking:
+                        # a name that is bound again under itself can speak in the whole and in no part of it
+                        return [node], negated
                     return values[speaking[0] : speaking[-1] + 1], negated
                 case _:
                     return [node], negated
