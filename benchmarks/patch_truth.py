@@ -176,9 +176,8 @@ def main() -> None:
         print(f"{package or 'all':20} {share:18} {dict(Counter(point.outcome for point in some))}")
     for point in points if chosen.show else ():
         if point.outcome not in ("opened", "left out"):
-            print(
-                f"{point.outcome}: {point.record} {point.release} {point.place} {point.kind} sm_{point.target}: {point.why}"
-            )
+            place = f"{point.record} {point.release} {point.place} {point.kind} sm_{point.target}"
+            print(f"{point.outcome}: {place}: {point.why}")
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ __all__ = [
     "Target",
     "Task",
     "Unread",
+    "Variant",
     "Verdict",
 ]
 
@@ -159,6 +160,7 @@ class Form(StrEnum):
     INT_LIST = "int-list"  # list, tuple or set display of majors ([9, 10]) or capabilities ([90, 100])
     TUPLE_LIST = "tuple-list"  # display of (major, minor) tuples
     STRING_LIST = "string-list"  # display of names such as "sm_90a", "9.0" or gencode flags
+    ARCH_NAME = "arch-name"  # one Python string, or a choice between strings, that names the target of a compilation
     PYTHON_EXPRESSION = "python-expression"  # a boolean Python expression
     PREPROCESSOR = "preprocessor"  # the text after #if or #elif
     MACRO_TEST = "macro-test"  # the name after #ifdef or #ifndef
@@ -376,6 +378,20 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """How one arm differs from the user's command: variables, arguments, other releases of packages.
+
+    ``release`` are requirements such as ``flashinfer-python==0.6.17``: those releases are unpacked into a folder of
+    their own that comes first on the path.
+    """
+
+    name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    release: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """What to open, how it is switched on, and what proves that it ran.
 
@@ -385,6 +401,10 @@ class Recipe:
     candidate arm on. ``proof`` maps a way of proving activation (log, kernel, counter) to what to
     look for. ``build`` names what compiles the edited code inside the overlay: ``package.module`` is run as a
     module, ``package.module:name`` is a function that returns a JIT specification, whose ``build()`` is called.
+
+    Without ``entries`` there is no gate to open: the arms differ by environment, arguments or releases alone.
+    ``baseline`` is what the baseline has beside the user's command, ``arms`` are further arms that are compared with
+    it, ``ablations`` what to change in a candidate that lost, one at a time, to find out why.
     """
 
     name: str
@@ -403,6 +423,9 @@ class Recipe:
     instead: str = ""  # what helps where this feature cannot
     cells: tuple[Cell, ...] = ()
     metric: str = "output_tokens_per_second"
+    baseline: Variant = field(default_factory=lambda: Variant("baseline"))
+    arms: tuple[Variant, ...] = ()
+    ablations: tuple[Variant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,7 +473,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision for one cell.
+    """The decision for one cell of one arm that was compared with the baseline.
 
     ``ratio`` is candidate over baseline of the primary metric (above 1 is faster), ``low`` and
     ``high`` its interval at ``level``; all None where there was not enough to compute them.
@@ -465,6 +488,7 @@ class Verdict:
     level: float = 0.95
     pairs: int = 0
     diagnosis: str = ""
+    arm: str = "candidate"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ungate.patch.edits._predicates import Admission, own
 from ungate.patch.edits._pyexpr import Expression
 from ungate.patch.edits._units import Unit, covered, spelled, unit_of
 
-__all__ = ["admission", "constants", "subject"]
+__all__ = ["admission", "by_torch", "constants", "subject"]
 
 
 def constants(node: ast.expr) -> tuple[int | tuple[int, ...], ...]:
@@ -121,7 +121,8 @@ def _requires_torch(place: Place) -> bool:
     return False
 
 
-def _by_torch(place: Place, module: Module) -> Admission:
+def by_torch(place: Place, module: Module) -> Admission:
+    """The capability of the current device; Unopenable where the file cannot be sure of torch."""
     imports: tuple[Replacement, ...] = ()
     if "torch" not in module.bound():
         if not _requires_torch(place):
@@ -146,4 +147,4 @@ def admission(place: Place, expression: Expression, terms: Sequence[ast.expr]) -
     if found := _by_subject(place, expression, terms) or _by_argument(place, expression, terms):
         return found
     module = Module.read(place.content)
-    return own(place, module, terms) or _by_torch(place, module)
+    return own(place, module, terms) or by_torch(place, module)
