@@ -51,3 +51,12 @@ def test_a_neighbour_that_changed_a_lost_gate_and_a_new_one_are_dangers(tmp_path
         assert (found == ()) is ok
     elsewhere = replace(neighbour, file="kernels/other.py")
     assert verify(series, before, (*after, elsewhere)) == ()
+
+
+def test_a_gate_inside_a_text_that_was_inserted_has_no_twin(tmp_path: Path) -> None:
+    series, before, after = _opened(tmp_path)
+    edit = next(edit for edit in series.edits if edit.file == "kernels/include/fused.cuh" and edit.start == edit.end)
+    inner = replace(after[2], id="inner", symbol="inner", span=(edit.start + 1, edit.start + len(edit.new) - 1))
+    assert verify(series, before, (*after, inner)) == ()
+    outer = replace(inner, span=(edit.start - 1, edit.start + len(edit.new)))
+    assert "was not there" in verify(series, before, (*after, outer))[0].what

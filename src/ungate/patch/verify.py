@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ungate.model import ArchSet, Finding, Gate, Series
+from ungate.patch.content import by_file
 
 __all__ = ["verify"]
 
@@ -22,6 +23,29 @@ def _ordinals(gates: Iterable[Gate], files: frozenset[str]) -> dict[_Key, Gate]:
             found[(*key, counts[key])] = gate
             counts[key] += 1
     return found
+
+
+def _inserted(series: Series) -> dict[str, list[tuple[int, int]]]:
+    """By file, the byte ranges of the edited content that insertions wrote: what was not there has no twin."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for file, edits in by_file(series.edits).items():
+        shift = 0
+        for edit in edits:
+            if edit.start == edit.end:
+                found[file].append((edit.start + shift, edit.start + shift + len(edit.new)))
+            shift += len(edit.new) - (edit.end - edit.start)
+    return found
+
+
+def _own(gates: Sequence[Gate], series: Series) -> list[Gate]:
+    """Without the gates that lie whole in a text that the series inserted: a capability that an edit compares."""
+    inserted = _inserted(series)
+    return [
+        gate
+        for gate in gates
+        if gate.span == (0, 0)
+        or not any(low <= gate.span[0] and gate.span[1] <= high for low, high in inserted.get(gate.file, ()))
+    ]
 
 
 def _wrong(what: str, gate: Gate, evidence: str) -> Finding:
@@ -51,7 +75,7 @@ def verify(series: Series, before: Sequence[Gate], after: Sequence[Gate]) -> tup
     One whose text did not change may follow a name that did, for the admitted archs.
     """
     files = frozenset(series.before)
-    old, new = _ordinals(before, files), _ordinals(after, files)
+    old, new = _ordinals(before, files), _ordinals(_own(after, series), files)
     admits = {edit.gate: edit.admits for edit in series.edits}
     # a gate that holds an edited one inside its span opens with it
     inside = {
