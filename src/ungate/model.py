@@ -382,13 +382,16 @@ class Variant:
     """How one arm differs from the user's command: variables, arguments, other releases of packages.
 
     ``release`` are requirements such as ``flashinfer-python==0.6.17``: those releases are unpacked into a folder of
-    their own that comes first on the path.
+    their own that comes first on the path. ``keywords`` are given other literal values wherever ``file`` (of the
+    overlay's copy) passes them in a call.
     """
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     release: tuple[str, ...] = ()
+    file: str = ""
+    keywords: Mapping[str, bool | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ungate.errors import Refusal
-from ungate.model import Cell
+from ungate.model import Cell, Variant
 from ungate.recipes import load, names
 
 CELL = "[[cells]]\nconcurrency = 1\nprompt_tokens = 1\noutput_tokens = 1\n"
@@ -29,6 +29,20 @@ def test_a_file_is_read_into_the_record(tmp_path: Path) -> None:
     assert recipe.cells == (Cell(1, 2, 3),)
 
 
+def test_arms_and_ablations_are_read_and_a_recipe_need_not_open_anything(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        GOOD.replace('["p.m:f"]', "[]")
+        + '[baseline]\nenvironment = { A = "1" }\n'
+        + '[[arms]]\nname = "newer"\nrelease = ["p==2.0"]\narguments = ["--x"]\n'
+        + '[[ablations]]\nname = "off"\nfile = "p/m.py"\nkeywords = { k = false }\n'
+    )
+    recipe = load(path)
+    assert recipe.entries == () and recipe.baseline == Variant("baseline", {"A": "1"})
+    assert recipe.arms == (Variant("newer", arguments=("--x",), release=("p==2.0",)),)
+    assert recipe.ablations == (Variant("off", file="p/m.py", keywords={"k": False}),)
+
+
 def test_an_unknown_name_gets_the_nearest_one() -> None:
     with pytest.raises(Refusal, match=r"no recipe named 'lab-allreduce'.*Did you mean lab-allreduce-fusion\?"):
         load("lab-allreduce")
@@ -42,6 +56,15 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
             "", "name is missing; summary is missing; packages is missing; entries is missing", id="all-missing"
         ),
         pytest.param(GOOD + "color = 1\n", "one error: color is not a field of a recipe", id="unknown-field"),
+        pytest.param(
+            GOOD + '[[arms]]\nname = "baseline"\n', "arms need names of their own, other than baseline", id="arm-name"
+        ),
+        pytest.param(GOOD + '[[arms]]\nname = "a"\nrelease = ["p>=1"]\n', "release.0 has not the form", id="release"),
+        pytest.param(
+            GOOD + '[[ablations]]\nname = "a"\nfile = "p/m.py"\nkeywords = { k = "os.remove(1)" }\n',
+            "ablations.0.keywords.k",
+            id="no-code",
+        ),
         pytest.param(GOOD + "needs_peer_access = 1\n", "needs_peer_access: ", id="wrong-kind"),
         pytest.param(GOOD.replace("p.m:f", "p.m.f"), "entries.0 has not the form", id="symbol"),
         pytest.param(

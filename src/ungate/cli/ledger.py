@@ -20,10 +20,9 @@ def ledger(recipe: str | None, as_json: bool) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from ungate.host.folders import state_dir
     from ungate.record import Ledger
 
-    rows = Ledger(state_dir() / "ledger.sqlite").runs(recipe)
+    rows = Ledger.here().runs(recipe)
     if as_json:
         document([plain(row) for row in rows])
         return 0

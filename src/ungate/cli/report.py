@@ -22,11 +22,10 @@ __all__ = ["report"]
 def report(run: int | None, markdown: bool, output: Path | None, as_json: bool) -> int:
     """Write one self-contained HTML page for RUN (the newest without a number) and print its path."""
     from ungate.host.files import write
-    from ungate.host.folders import state_dir
     from ungate.record import Ledger
     from ungate.report import render, summary
 
-    ledger = Ledger(state_dir() / "ledger.sqlite")
+    ledger = Ledger.here()
     rows = ledger.runs()
     if not rows:
         raise Refusal("There is no run to report on yet.", "The whole loop on this machine: ungate demo")

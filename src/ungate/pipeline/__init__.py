@@ -128,7 +128,7 @@ def run(request: Request, report: Report = silent) -> Outcome:
     from ungate.record import Ledger
 
     stages = stages_of(request.recipe, request.until, request.command)
-    ledger = Ledger(state_dir() / "ledger.sqlite")
+    ledger = Ledger.here()
     tasks = [Task(stage.task, priority="high" if stage.name in {"check", "judge"} else "medium") for stage in stages]
     started = datetime.now(UTC).isoformat(timespec="seconds")
     number = ledger.begin(request.recipe.name, str(request.target), request.folder, tasks, {"pid": os.getpid()})

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ungate.model import Cell, Recipe
+from ungate.model import Cell, Recipe, Variant
 
 __all__ = ["problems", "recipe"]
 
 _Word = Annotated[str, StringConstraints(min_length=1)]
 _Symbol = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
 _Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+_Pin = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+]+$")]
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
+_RESERVED = {"baseline", "candidate"}
 _WORDS = {
     "extra_forbidden": "is not a field of a recipe",
     "missing": "is missing",
@@ -29,13 +32,31 @@ class _Cell(BaseModel):
     output_tokens: int = Field(ge=1)
 
 
+class _Side(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    environment: dict[str, str] = {}
+    arguments: list[str] = []
+
+
+class _Variant(_Side):
+    name: _Slug
+    release: list[_Pin] = []
+
+
+class _Ablation(_Side):
+    name: _Slug
+    file: str = Field("", pattern=r"^(\w[\w/-]*\.py)?$")
+    keywords: dict[_Name, bool | int] = {}
+
+
 class _Recipe(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     name: _Slug
     summary: _Word
     packages: list[_Word] = Field(min_length=1)
-    entries: list[_Symbol] = Field(min_length=1)
+    entries: list[_Symbol]
     flag: str = Field("", pattern=r"^(--[\w.-]+)?$")
     attribute: str = Field("", pattern=r"^\w*$")
     engine: str = ""
@@ -48,6 +69,16 @@ class _Recipe(BaseModel):
     instead: str = ""
     cells: list[_Cell] = []
     metric: _Word = "output_tokens_per_second"
+    baseline: _Side = Field(default_factory=_Side)
+    arms: list[_Variant] = []
+    ablations: list[_Ablation] = []
+
+    @model_validator(mode="after")
+    def _arms_are_told_apart(self) -> _Recipe:
+        for names in ([each.name for each in self.arms], [each.name for each in self.ablations]):
+            if len(set(names)) < len(names) or _RESERVED & set(names):
+                raise ValueError("arms need names of their own, other than baseline and candidate")
+        return self
 
 
 def problems(table: dict[str, object]) -> list[str]:
@@ -63,6 +94,8 @@ def _told(detail: Any) -> str:
     where = ".".join(str(part) for part in detail["loc"])
     words = _WORDS.get(detail["type"], "")
     what = words.format(**detail.get("ctx", {})) if words else detail["msg"][:1].lower() + detail["msg"][1:]
+    if not where:
+        return what
     return f"{where} {what}" if words else f"{where}: {what}"
 
 
@@ -86,4 +119,14 @@ def recipe(table: dict[str, object]) -> Recipe:
         instead=read.instead,
         cells=tuple(Cell(cell.concurrency, cell.prompt_tokens, cell.output_tokens) for cell in read.cells),
         metric=read.metric,
+        baseline=Variant("baseline", read.baseline.environment, tuple(read.baseline.arguments)),
+        arms=tuple(map(_variant, read.arms)),
+        ablations=tuple(
+            Variant(each.name, each.environment, tuple(each.arguments), file=each.file, keywords=each.keywords)
+            for each in read.ablations
+        ),
     )
+
+
+def _variant(read: _Variant) -> Variant:
+    return Variant(read.name, read.environment, tuple(read.arguments), tuple(read.release))

@@ -1,5 +1,6 @@
-"""The ledger: every run, its steps written ahead, its samples and its verdict, in one SQLite file."""
+"""The ledger: every run, its steps written ahead, its samples and its verdict, in SQLite or PostgreSQL."""
 
-from ungate.record.ledger import Ledger, Row
+from ungate.record.ledger import Ledger
+from ungate.record.rows import Hypothesis, Row, Step
 
-__all__ = ["Ledger", "Row"]
+__all__ = ["Hypothesis", "Ledger", "Row", "Step"]
