@@ -33,10 +33,11 @@ def read(*texts: str) -> list[object]:
 
 
 def test_a_fault_befalls_the_last_rank() -> None:
-    assert read("", "hang-at-start", "slow-start:1.5", "die-after:20") == [
+    assert read("", "hang-at-start", "slow-start:1.5", "slow-steps:0.2", "die-after:20") == [
         ["", "", 0],
         ["", "hang-at-start", 0],
         ["", "slow-start", 1.5],
+        ["", "slow-steps", 0.2],
         ["", "die-after", 20],
     ]
 

@@ -23,6 +23,10 @@ def test_an_unknown_engine_is_refused_with_those_there_are() -> None:
         (["vllm", "serve", "m"], "vllm"),
         (["python", "-m", "labengine.launch"], "lab"),
         (["./my-server", "--port", "1"], "openai"),
+        (["/opt/vllm/bin/python", "-m", "sglang.launch_server", "--model-path", "m"], "sglang"),
+        (["vllm", "serve", "/models/sglang-tuned"], "vllm"),
+        (["numactl", "-N0", "vllm", "serve", "/models/sglang-tuned"], "vllm"),
+        (["bash", "-c", "exec vllm serve m"], "vllm"),
     ],
 )
 def test_the_engine_is_known_from_the_command_line(argv: list[str], name: str) -> None:

@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 
 from ungate.errors import Refusal
 from ungate.launch import Server, Watch, detect, engine, ports, serve, start, wait_ready
-from ungate.launch.completion import one_token
+from ungate.launch.completion import complete, one_token
 from ungate.launch.segments import SHM, opened
+from ungate.measure.counters import chosen
 from ungate.model import Cell
 
 CELL = Cell(concurrency=2, prompt_tokens=8, output_tokens=4)
@@ -214,23 +218,83 @@ def test_a_stopped_worker_is_noticed_within_twenty_seconds(
     assert stopped.port_free
 
 
+def told(server: Server) -> Callable[[], Mapping[str, float]]:
+    return lambda: chosen(server.url, server.engine.progress)
+
+
+def watched(watch: Watch, seconds: float) -> None:
+    begun = time.monotonic()
+    while watch.fault is None and time.monotonic() - begun < seconds:
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("counted", [True, False])
 def test_a_hang_that_no_process_state_shows_is_noticed_by_a_token_that_does_not_come(
-    lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
+    counted: bool, lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
 ) -> None:
     """The last rank sleeps for ever in a step, alive; nothing but a completion can tell."""
     environment = {**lab_environment, "LAB_FAULT": "hang-after:70"}
     server = start(lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=60)
     try:
         wait_ready(server, CELL)
-        with Watch(server, quiet_s=0.3, patience_s=2.0) as watch:
+        with Watch(server, quiet_s=0.3, patience_s=2.0, counters=told(server) if counted else dict) as watch:
             while not (answer := one_token(server.url, server.model, 1.0)).fault:
                 assert watch.fault is None
             assert answer.fault == "no token for 1 s"
-            begun = time.monotonic()
-            while watch.fault is None and time.monotonic() - begun < 10:
-                time.sleep(0.05)
+            watched(watch, 10)
         assert watch.fault is not None and watch.fault.kind == "hang"
-        assert "no token for 2 s" in watch.fault.what
+        assert "nobody works" in watch.fault.what
+        assert ("lab:steps_total stays at" in watch.fault.what) is counted
+    finally:
+        server.stop(1.0)
+
+
+def test_a_server_whose_steps_end_is_slow_and_not_hung(
+    lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
+) -> None:
+    """A prompt of nine steps at 0.6 s each: for 5 s no token comes, and every step is a sign of life."""
+    environment = {**lab_environment, "LAB_FAULT": "slow-steps:0.6"}
+    server = start(lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=60)
+    try:
+        wait_ready(server, Cell(1, 1, 1))
+        with Watch(server, quiet_s=0.3, patience_s=1.5, counters=told(server)) as watch:
+            ended = threading.Event()
+            threads = [threading.Thread(target=long_prompt, args=(server, ended)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                assert watch.fault is None
+                time.sleep(0.05)
+        assert ended.is_set()
+        assert "lab:steps_total grew from" in watch.slow
+    finally:
+        server.stop(1.0)
+
+
+def long_prompt(server: Server, ended: threading.Event) -> None:
+    async def ask() -> str:
+        async with aiohttp.ClientSession() as session:
+            return (await complete(session, server.url, server.model, [65] * 760, 1)).fault
+
+    if not asyncio.run(ask()):
+        ended.set()
+
+
+@pytest.mark.parametrize(("step_s", "hung"), [(30.0, False), (3.0, True)])
+def test_a_step_that_somebody_works_at_may_last_and_one_that_only_spins_may_not_for_ever(
+    step_s: float, hung: bool, lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
+) -> None:
+    """One step of 6 s without a counter: slow, unless no step of this engine can take that long."""
+    environment = {**lab_environment, "LAB_FAULT": "slow-steps:6"}
+    server = start(lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=120)
+    try:
+        wait_ready(server, Cell(1, 1, 1))
+        with Watch(server, quiet_s=0.3, patience_s=1.5, step_s=step_s) as watch:
+            watched(watch, 9)
+        if hung:
+            assert watch.fault is not None and "it spins" in watch.fault.what
+        else:
+            assert watch.fault is None and watch.slow.startswith("one token took 6")
     finally:
         server.stop(1.0)
 

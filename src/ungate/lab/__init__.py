@@ -64,7 +64,7 @@ Environment
     ``LAB_SPIN_LIMIT_S``    how long a kernel waits for a peer before it fails (60).
     ``LAB_STALL_S``         how long the ranks may owe an answer before /health says 503 (8).
     ``LAB_FAULT``           a fault of the last rank: ``die-at-start``, ``hang-at-start``, ``slow-start:S``,
-    ``die-after:N``, ``hang-after:N``, ``nan-after:N`` (N counts steps with work).
+    ``die-after:N``, ``hang-after:N``, ``nan-after:N`` (N counts steps with work), ``slow-steps:S``.
 
 Build
     ``python -m labkernels.build`` compiles the module for every listed architecture and prints JSON:

@@ -12,6 +12,8 @@ import aiohttp
 
 __all__ = ["Completion", "complete", "model_name", "one_token"]
 
+_TICK_S = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -65,17 +67,25 @@ async def complete(
     return Completion(time.monotonic() - begun, first, count, fault)
 
 
-def one_token(url: str, model: str, timeout_s: float) -> Completion:
-    """One token from a prompt of four, or the fault; ``no token for N s`` when none came in time."""
+def one_token(url: str, model: str, timeout_s: float, *, given_up: Callable[[], bool] = lambda: False) -> Completion:
+    """One token from a prompt of four, or the fault; ``no token for N s`` when none came in time.
+
+    ``given_up`` is asked five times a second and ends the request early.
+    """
 
     async def ask() -> Completion:
+        begun = time.monotonic()
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
-            return await asyncio.wait_for(complete(session, url, model, (65, 66, 67, 68), 1), timeout_s)
+            task = asyncio.create_task(complete(session, url, model, (65, 66, 67, 68), 1))
+            try:
+                while (waited := time.monotonic() - begun) < timeout_s and not task.done() and not given_up():
+                    await asyncio.wait({task}, timeout=min(_TICK_S, timeout_s - waited))
+                return task.result() if task.done() else Completion(waited, None, 0, f"no token for {waited:.3g} s")
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
-    try:
-        return asyncio.run(ask())
-    except TimeoutError:
-        return Completion(timeout_s, None, 0, f"no token for {timeout_s:g} s")
+    return asyncio.run(ask())
 
 
 def model_name(url: str, timeout_s: float = 5.0) -> str:

@@ -18,12 +18,15 @@ _COMPILERS = frozenset(
 
 
 class Worker:
-    """A process without which the server is dead."""
+    """A process without which the server is dead. ``name`` is its command line, ``own`` what it calls itself."""
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
         self.pid = process.pid
         self.name = _title(process)
+        self.own = ""
+        with contextlib.suppress(psutil.Error):
+            self.own = process.name()
 
     def state(self) -> str:
         """``alive``, ``gone`` (ended, or a zombie that its parent does not notice) or ``stopped`` (by a signal)."""

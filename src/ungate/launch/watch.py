@@ -1,24 +1,30 @@
 """Liveness while a server is measured: its processes, and a one-token completion when no tokens flow.
 
 Tokens of the load are the best sign of life, and a probe beside them would disturb what is
-measured; so the probe is sent only after a time without any.
+measured; so the probe is sent only after a time without any. A server that does not answer it in time is hung or
+only slow, and a candidate that has collapsed is slow: what tells them apart are the signs of :class:`Signs`.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
 from ungate.launch.completion import Completion, one_token
 from ungate.launch.server import Server
+from ungate.launch.signs import Counters, Signs
 from ungate.launch.tree import Worker, compiling, workers
 
 __all__ = ["Fault", "Watch"]
 
 _TICK_S = 0.2
+_LOOK_S = 1.0
 _STOPPED_FOR_S = 2.0
+_LONGEST_STEP_S = 60.0
+_FOREVER_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +36,40 @@ class Fault:
     seconds: float
 
 
+def _untold() -> Mapping[str, float]:
+    return {}
+
+
 class Watch:
     """Watches a ready server in a thread for the length of a block; ``fault`` is None while all is well.
 
-    A dead worker is noticed within half a second, one stopped by a signal within three, a hang within
-    ``quiet_s + patience_s``. :meth:`progress` takes the load's token counter.
+    A dead worker is noticed within half a second, one stopped by a signal within three. Without tokens for
+    ``quiet_s`` a probe is sent; it has waited ``patience_s`` in vain when a hang is declared, unless steps of the
+    model end (``counters`` tells the engine's counters of progress; its log may): then the server is slow, as long as
+    they do. Where none ends but some rank is busy, one step may take up to ``step_s``.
+    :meth:`progress` takes the load's token counter; ``slow`` is empty or tells why silence was taken for slowness.
     """
 
-    def __init__(self, server: Server, *, quiet_s: float = 3.0, patience_s: float = 12.0) -> None:
-        self._server, self._quiet_s, self._patience_s = server, quiet_s, patience_s
+    def __init__(
+        self,
+        server: Server,
+        *,
+        quiet_s: float = 3.0,
+        patience_s: float = 12.0,
+        step_s: float = _LONGEST_STEP_S,
+        counters: Counters = _untold,
+    ) -> None:
+        self._server, self._quiet_s, self._patience_s, self._step_s = server, quiet_s, patience_s, step_s
+        self._counters = counters
         self._workers: tuple[Worker, ...] = ()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ungate-watch", daemon=True)
         self._begun = self._alive_at = time.monotonic()
         self._tokens = 0
         self._stopped_at: dict[int, float] = {}
+        self._probe: _Probe | None = None
         self.fault: Fault | None = None
+        self.slow = ""
 
     def progress(self, tokens: int) -> None:
         """Tell how many tokens have arrived so far; any change is a sign of life."""
@@ -65,16 +89,16 @@ class Watch:
         self._thread.join(self._patience_s + 5.0)
 
     def _run(self) -> None:
-        probe: _Probe | None = None
-        while not self._end.wait(_TICK_S) and self.fault is None:
-            now = time.monotonic()
-            self.fault = self._processes(now)
-            if self.fault is not None:
-                return
-            if probe is not None:
-                probe, self.fault = self._judge(probe, now)
-            elif now - self._alive_at > self._quiet_s:
-                probe = _Probe(self._server, self._patience_s)
+        try:
+            while not self._end.wait(_TICK_S) and self.fault is None:
+                now = time.monotonic()
+                self.fault = self._processes(now)
+                if self.fault is None and self._probe is not None:
+                    self.fault = self._judge(self._probe, now)
+                elif self.fault is None and now - self._alive_at > self._quiet_s:
+                    self._probe = _Probe(self._server, Signs(self._server, self._workers, self._counters))
+        finally:
+            self._close()
 
     def _fault(self, kind: str, what: str) -> Fault:
         return Fault(kind, what, time.monotonic() - self._begun)
@@ -93,30 +117,71 @@ class Watch:
                 return self._fault("stopped", f"Process {worker.pid} of the server ({worker.name[:60]}) is stopped.")
         return None
 
-    def _judge(self, probe: _Probe, now: float) -> tuple[_Probe | None, Fault | None]:
+    def _close(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
+
+    def _judge(self, probe: _Probe, now: float) -> Fault | None:
         if self._alive_at > probe.begun:
-            return None, None
-        answer = probe.answer
-        if answer is None:
-            return probe, None
-        if not answer.fault:
-            self._alive_at = now
-            return None, None
-        if compiling(self._server.pids()):
+            self._close()
+            return None
+        answer, waited = probe.answer, now - probe.begun
+        if answer is not None:
+            self._close()
+            if answer.fault and not compiling(self._server.pids()):
+                return self._fault("hang", f"The server makes no tokens: {answer.fault}.")
             # One rank may compile in the middle of serving while its peers wait; that ends by itself.
             self._alive_at = now
-            return None, None
-        return None, self._fault("hang", f"The server makes no tokens: {answer.fault}.")
+            if not answer.fault and waited > self._patience_s:
+                self.slow = f"one token took {waited:.0f} s"
+            return None
+        signs = probe.signs
+        still = signs.still_s(now)
+        if waited < self._patience_s or now - probe.judged_at < _LOOK_S:
+            return None
+        probe.judged_at = now
+        if still < self._patience_s:
+            self.slow = f"no token for {now - self._alive_at:.0f} s, but {signs.moved}"
+            return None
+        if compiling(self._server.pids()):
+            self._close()
+            self._alive_at = now
+            return None
+        return self._silence(signs, waited, still)
+
+    def _silence(self, signs: Signs, waited: float, still: float) -> Fault | None:
+        """No token and no step: at rest is hung at once, busy only when no step can take that long."""
+        idle, cores = signs.idle(self._patience_s), signs.cores(self._patience_s)
+        if not idle and still < self._step_s:
+            return None
+        said = f"The server makes no tokens: no token for {waited:.0f} s, {signs.unmoved()}"
+        if cores is not None:
+            said += f", its processes used {cores:.1f} cores meanwhile"
+        return self._fault("hang", f"{said}: {'nobody works' if idle else 'it spins'}.")
 
 
 class _Probe:
-    """A one-token completion in a thread of its own, so that the processes are watched meanwhile."""
+    """A one-token completion and the looks at the signs, each in a thread, so that the processes are watched."""
 
-    def __init__(self, server: Server, patience_s: float) -> None:
-        self.begun = time.monotonic()
+    def __init__(self, server: Server, signs: Signs) -> None:
+        self.begun = self.judged_at = time.monotonic()
         self.answer: Completion | None = None
-        self._server, self._patience_s = server, patience_s
+        self.signs = signs
+        self._server = server
+        self._end = threading.Event()
         threading.Thread(target=self._ask, name="ungate-probe", daemon=True).start()
+        threading.Thread(target=self._look, name="ungate-signs", daemon=True).start()
+
+    def close(self) -> None:
+        self._end.set()
 
     def _ask(self) -> None:
-        self.answer = one_token(self._server.url, self._server.model, self._patience_s)
+        answer = one_token(self._server.url, self._server.model, _FOREVER_S, given_up=self._end.is_set)
+        if not self._end.is_set():
+            self.answer = answer
+
+    def _look(self) -> None:
+        self.signs.look()
+        while not self._end.wait(_LOOK_S):
+            self.signs.look()

@@ -45,7 +45,7 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], Stop | None]
-"""Called about five times a second; what it returns ends the run."""
+"""Called about five times a second; what it returns ends the run, or, where it is usable, the warm-up only."""
 
 
 def run(
@@ -143,11 +143,15 @@ class _Run:
 
     async def go(self) -> LoadResult:
         plan, begun, cpu = self._plan, time.perf_counter(), _cpu_s()
+        notes: tuple[str, ...] = ()
         async with session() as self._session:
             await self._supervised(self._warm_up())
             cold = [outcome for outcome in self._outcomes if not outcome.ok]
-            if cold and not self._stop:
+            cold = [outcome for outcome in cold if not (outcome.cut and self._stop)]
+            if cold and not (self._stop and not self._stop.usable):
                 self._stop = Stop(f"the warm-up failed: {cold[0].fault}")
+            if self._stop and self._stop.usable:
+                notes, self._stop = (f"{self._stop.reason}; it was cut short",), None
             if self._stop:
                 now = time.perf_counter()
                 window = (begun, now)
@@ -170,6 +174,7 @@ class _Run:
             stop=self._stop,
             late=self._late,
             cached=self._cached,
+            notes=notes,
         )
 
     async def _cache_hits(self) -> float | None:

@@ -148,10 +148,12 @@ def summarise(
     stop: Stop | None = None,
     late: int = 0,
     cached: float | None = None,
+    notes: tuple[str, ...] = (),
 ) -> LoadResult:
     """``window`` is [begin, end] on the clock of the outcomes; ``late`` counts requests not sent when due.
 
     ``cached`` is the number of prompt tokens that the server found in its prefix cache, None where it does not tell.
+    Where a usable stop came before the first token, throughput is that of one token: it cannot have been more.
     """
     good = [outcome for outcome in outcomes if outcome.ok]
     flowing = [outcome for outcome in outcomes if outcome.ok or (stop and outcome.cut)]
@@ -173,6 +175,9 @@ def summarise(
     faults = Counter(outcome.fault for outcome in outcomes if outcome.fault and not (stop and outcome.cut))
     ended = sum(begin <= outcome.end <= end for outcome in good)
     tokens = _window_tokens(flowing, begin, end)
+    if not tokens and stop and stop.usable and any(outcome.cut for outcome in outcomes):
+        tokens = 1.0
+        notes = (*notes, f"no token came in {width:.0f} s: the throughput is an upper bound")
     usable = tokens > 0 and width > 0
 
     invalid = []
@@ -213,4 +218,5 @@ def summarise(
         faults=tuple(faults.most_common()),
         invalid=tuple(invalid),
         stopped=stop.reason if stop else "",
+        notes=notes,
     )

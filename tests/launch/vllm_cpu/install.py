@@ -2,16 +2,21 @@
 
     python tests/launch/vllm_cpu/install.py FOLDER
 
-Takes 4 to 5 minutes and 3.5 GB the first time and nothing when the folder is complete. In it lie
-``venv/``, ``model/`` (tokenizer and config, no weights) and ``plugin/``, to be put on PYTHONPATH for the gloo arm.
+Prints what it took the first time, and does nothing when the folder is complete. In it lie ``venv/``, ``model/``
+(tokenizer and config, no weights), ``plugin/``, to be put on PYTHONPATH for the gloo arm, and ``install.log``.
+
+Which build of torch comes is pip's matter: where its index has only the CUDA build, point PIP_EXTRA_INDEX_URL at one
+with builds for the CPU, else the download grows by 3 GB.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
+import time
 import venv
 from pathlib import Path
 
@@ -68,15 +73,35 @@ def install(folder: Path) -> Path:
     python = folder / "venv" / "bin" / "python"
     done = folder / "complete"
     if not done.exists():
+        begun = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
         venv.create(folder / "venv", with_pip=True, clear=True)
+        log = folder / "install.log"
         for pin in PINS:
-            _run(python, "-m", "pip", "install", "-q", pin)
-        _run(python, "-m", "pip", "uninstall", "-q", "-y", *CUDA_BUILDS)
+            _run(python, "-m", "pip", "install", "--progress-bar", "off", pin, log=log)
+        _run(python, "-m", "pip", "uninstall", "-y", *CUDA_BUILDS, log=log)
         _model(folder / "model", python)
         _plugin(folder / "plugin")
-        done.touch()
+        done.write_text(_cost(log, folder / "venv", time.monotonic() - begun) + "\n")
+        print(done.read_text(), end="", flush=True)
     return python
+
+
+def _cost(log: Path, tree: Path, seconds: float) -> str:
+    """What the installation took, in words: from pip's own lines, so that other traffic is not counted."""
+    units = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
+    text = log.read_text(errors="replace")
+    lines = re.findall(r"^ *(Downloading|Using cached) \S+ \(([\d.]+) (kB|MB|GB)\)", text, re.MULTILINE)
+    sizes = {"Downloading": 0.0, "Using cached": 0.0}
+    for how, amount, unit in lines:
+        sizes[how] += float(amount) * units[unit]
+    local = {Path(name) for name in re.findall(r"^ *Processing (/\S+\.whl)", text, re.MULTILINE)}
+    disk = sum(path.stat().st_size for path in local if path.exists()) / 1e6
+    held = sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+    return (
+        f"installed in {seconds:.0f} s: {len(lines) + len(local)} wheels, {sizes['Downloading']:.0f} MB downloaded, "
+        f"{sizes['Using cached']:.0f} MB from pip's cache, {disk:.0f} MB from this disk, {held / 1e9:.1f} GB installed"
+    )
 
 
 def _model(folder: Path, python: Path) -> None:
@@ -96,8 +121,19 @@ def _plugin(folder: Path) -> None:
     (info / "RECORD").touch()
 
 
-def _run(python: Path, *arguments: str) -> None:
-    subprocess.run([str(python), *arguments], check=True, timeout=900)
+def _run(python: Path, *arguments: str, log: Path | None = None) -> None:
+    """Run the environment's interpreter, with its output at the end of ``log``."""
+    with (log or Path("/dev/null")).open("ab") as stream:
+        ended = subprocess.run(
+            [str(python), *arguments],
+            check=False,
+            timeout=900,
+            stdout=stream if log else None,
+            stderr=subprocess.STDOUT,
+        )
+    if ended.returncode:
+        told = log.read_text(errors="replace")[-2000:] if log else ""
+        sys.exit(f"{told}\n{' '.join(arguments)[:80]} ended with exit code {ended.returncode}")
 
 
 if __name__ == "__main__":

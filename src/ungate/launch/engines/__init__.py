@@ -7,8 +7,10 @@ import pkgutil
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ungate.errors import Refusal
+from ungate.launch.profiler import Profiler
 
 __all__ = ["Engine", "detect", "engine", "names", "register"]
 
@@ -21,10 +23,11 @@ class Engine:
     identify the engine. ``model_options`` are read in order for the name that requests must carry.
     ``ready`` lines say that the engine's own warm-up is over (none: it does not say).
     ``fatal`` lines announce a cause; ``echoes`` only point at a cause told elsewhere, or follow from
-    it. ``worker`` matches the title or command line of a process without which the engine is dead.
+    it. ``worker`` matches the title or command line of a process without which the engine is dead, ``rank``
+    that of a process that computes, and so uses CPU time while it has work.
     ``cache_hits`` are the counters of a prefix cache at ``metrics``, ``counters`` those worth
-    recording over time. ``profile`` holds the endpoints
-    that start and stop the kernel profiler. ``environment`` is set in every arm.
+    recording over time, ``progress`` those that grow only when a step of the model has ended; ``steps`` matches log
+    lines that tell the same. ``profiler`` says how kernel names are had. ``environment`` is set in every arm.
     """
 
     name: str
@@ -36,12 +39,15 @@ class Engine:
     echoes: tuple[str, ...] = ()
     phases: tuple[tuple[str, str], ...] = ()
     worker: str = ""
+    rank: str = ""
     passing: str = ""  # helper processes that may end while the server lives
     segments: str = ""  # names that the engine gives to its shared-memory segments
     metrics: str = "/metrics"
     cache_hits: tuple[str, ...] = ()
     counters: tuple[str, ...] = ()
-    profile: tuple[str, str] = ("/start_profile", "/stop_profile")
+    progress: tuple[str, ...] = ()
+    steps: str = ""
+    profiler: Profiler | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, argv: Sequence[str], port: int, arguments: Sequence[str] = ()) -> tuple[str, ...]:
@@ -115,7 +121,15 @@ def engine(name: str) -> Engine:
 
 
 def detect(argv: Sequence[str]) -> Engine:
-    """The engine that a command line starts; the plain OpenAI-compatible one where no hint matches."""
-    text = " ".join(argv)
-    found = [candidate for candidate in _load().values() if any(hint in text for hint in candidate.hints)]
-    return found[0] if found else engine("openai")
+    """The engine that a command line starts; the plain OpenAI-compatible one where no hint matches.
+
+    The program and the module behind ``-m`` say it first; else the word that comes first, because the name of a
+    model or of a folder further on may hold that of another engine.
+    """
+    module = argv[argv.index("-m") + 1 :][:1] if "-m" in argv else []
+    for words in ([*(Path(word).name for word in argv[:1]), *module], [Path(word).name for word in argv], argv):
+        for word in words:
+            for candidate in _load().values():
+                if any(hint in word for hint in candidate.hints):
+                    return candidate
+    return engine("openai")

@@ -18,7 +18,9 @@ LAB = register(
         echoes=(r"the root cause stands above",),
         phases=(("ranks", r"rank \d+ of \d+ is ready"), ("serving", r"serving on http")),
         worker=r"labengine",
+        rank=r"labengine-tp\d",
         counters=("lab:requests_running", "lab:generation_tokens_total", "lab:fused_calls_total"),
+        progress=("lab:steps_total",),
         cache_hits=("lab:prefix_cache_hit_tokens_total",),
     )
 )

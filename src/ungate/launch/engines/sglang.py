@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ungate.launch.engines import Engine, register
+from ungate.launch.profiler import Profiler
 
 __all__ = ["SGLANG"]
 
@@ -33,9 +34,13 @@ SGLANG = register(
             ("ready", r"fired up and ready to roll"),
         ),
         worker=r"sglang::|scheduler|detokenizer|multiprocessing\.spawn",
+        rank=r"sglang::scheduler|scheduler_TP",
         passing=r"resource_tracker|compile_worker",
         segments=r"^sglang_loads_",
         counters=("sglang:num_running_reqs", "sglang:generation_tokens_total", "sglang:num_queue_reqs"),
         cache_hits=("sglang:cached_tokens_total",),
+        progress=("sglang:generation_tokens_total", "sglang:prompt_tokens_total"),
+        steps=r"\b(?:Prefill|Decode) batch\b",
+        profiler=Profiler(body={"output_dir": "{folder}", "activities": ["CPU", "GPU"], "with_stack": False}),
     )
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ungate.launch.engines import Engine, register
+from ungate.launch.profiler import Profiler
 
 __all__ = ["VLLM"]
 
@@ -36,10 +37,23 @@ VLLM = register(
             ("started", r"Application startup complete"),
         ),
         worker=r"VLLM::|EngineCore|Worker|multiprocessing\.spawn",
+        rank=r"Worker",
         passing=r"resource_tracker|compile_worker",
         segments=r"^vllm_dist_",
         counters=("vllm:num_requests_running", "vllm:generation_tokens_total", "vllm:num_preemptions_total"),
         cache_hits=("vllm:prefix_cache_hits_total",),
+        progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:iteration_tokens_total_count"),
+        profiler=Profiler(
+            # Without stacks and without the front end a trace of a few steps stays at some megabytes.
+            arguments=(
+                "--profiler-config.profiler=torch",
+                "--profiler-config.torch_profiler_dir={folder}",
+                "--profiler-config.torch_profiler_with_stack=false",
+                "--profiler-config.ignore_frontend=true",
+            ),
+            environment={"VLLM_TORCH_PROFILER_DIR": "{folder}", "VLLM_TORCH_PROFILER_WITH_STACK": "0"},
+            since="vllm/config/profiler.py",
+        ),
         environment={"VLLM_NO_USAGE_STATS": "1"},
     )
 )

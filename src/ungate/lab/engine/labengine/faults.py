@@ -8,6 +8,7 @@
 ``die-after:N``      is killed in its Nth step with work
 ``hang-after:N``     never finishes its Nth step with work
 ``nan-after:N``      computes NaN from its Nth step with work on
+``slow-steps:S``     is busy for S seconds more in every step with work, and its peers wait
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from labengine.models import Array
 
 __all__ = ["Fault"]
 
-_FORM = r"(die-at-start|hang-at-start)|(slow-start):(\d+(?:\.\d+)?)|(die-after|hang-after|nan-after):(\d+)"
+_FORM = r"(die-at-start|hang-at-start)|(slow-start|slow-steps):(\d+(?:\.\d+)?)|(die-after|hang-after|nan-after):(\d+)"
 
 
 class Fault:
@@ -57,6 +58,10 @@ class Fault:
             _hang()
         if self.kind == "nan-after":
             logits.fill(float("nan"))
+        if self.kind == "slow-steps":
+            end = time.monotonic() + self.amount
+            while time.monotonic() < end:
+                pass
 
 
 def _hang() -> None:

@@ -1,0 +1,99 @@
+"""When the rest of a load would tell nothing new: the candidate makes less than half of what the baseline had made.
+
+Tokens are compared at the same moment of the load and not as a rate: until the first token of a long prompt comes,
+every server's rate is 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from ungate.measure.load import Progress
+from ungate.measure.result import Stop
+
+__all__ = ["COLLAPSE", "Collapse", "Curve"]
+
+COLLAPSE = 0.5
+"""A candidate with fewer than this share of the baseline's tokens ends a cell's load early; its figure still counts."""
+
+_FEWEST = 32  # tokens that the baseline must have made by then, so that a few late ones decide nothing
+_WARM_UP_S = 20.0  # of a slow warm-up: compilation is over by then, or the tokens that come tell nothing of it
+_RECENT_S = 10.0
+_SILENCE_S = 120.0  # of a load without any token by a server that works
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Tokens that had arrived at moments of one load: ``seconds`` since its beginning, ascending."""
+
+    seconds: tuple[float, ...]
+    tokens: tuple[int, ...]
+
+    def at(self, moment: float) -> float:
+        """Tokens by ``moment``; beyond the end at the last known rate."""
+        place = bisect_right(self.seconds, moment)
+        if not place:
+            return 0.0
+        if place == len(self.seconds):
+            return self.tokens[-1] * moment / self.seconds[-1] if self.seconds[-1] > 0 else 0.0
+        return self.tokens[place - 1]
+
+
+class Collapse:
+    """Asked at each progress of one load; ``curve`` is this load's own, for those that come after it.
+
+    ``healthy`` are the baseline's curves of the same cell: without any nothing is ever stopped. ``load_s`` is how
+    long the load is to last; a stop comes after half of it or ten seconds, whichever is sooner, and never before two.
+    """
+
+    def __init__(self, healthy: Sequence[Curve], load_s: float) -> None:
+        self._healthy, self._sure_s = tuple(healthy), max(2.0, min(10.0, load_s / 2))
+        self._phase, self._base = "", 0
+        self._points: list[tuple[float, int]] = []
+        self._total = 0
+
+    @property
+    def curve(self) -> Curve | None:
+        """The tokens of the measured phase so far; None before it has two points."""
+        if self._phase != "measure" or len(self._points) < 2:
+            return None
+        return Curve(tuple(seconds for seconds, _ in self._points), tuple(tokens for _, tokens in self._points))
+
+    def stop(self, progress: Progress, slow: str = "") -> Stop | None:
+        """What follows from ``progress``; ``slow`` tells why the server is taken to work although no token comes.
+
+        In the warm-up a stop ends that only. A stop is usable: so many tokens in so many seconds is a measurement.
+        """
+        if progress.phase != self._phase:
+            self._phase, self._points, self._base = progress.phase, [], self._total
+        self._total = progress.tokens
+        made = progress.tokens - self._base
+        self._points.append((progress.seconds, made))
+        if not self._healthy:
+            return None
+        if progress.phase != "measure":
+            return self._warm_up(progress.seconds)
+        expected = median(curve.at(progress.seconds) for curve in self._healthy)
+        if progress.seconds < self._sure_s or expected < _FEWEST or made >= COLLAPSE * expected:
+            return None
+        if not made:
+            silent = progress.seconds >= _SILENCE_S and slow
+            return Stop(f"collapsed: no token in {progress.seconds:.0f} s ({slow})", usable=True) if silent else None
+        words = f"{made} tokens in {progress.seconds:.0f} s, {expected:.0f} of the baseline by then"
+        return Stop(f"collapsed: {words}", usable=True)
+
+    def _warm_up(self, seconds: float) -> Stop | None:
+        """Slow in both halves of the last ten seconds: tokens that come at last, after a compilation, say nothing."""
+        if seconds < _WARM_UP_S + _RECENT_S:
+            return None
+        points = [next(p for p in self._points if p[0] >= seconds - back) for back in (_RECENT_S, _RECENT_S / 2, 0.0)]
+        rates = [curve.tokens[-1] / curve.seconds[-1] for curve in self._healthy if curve.seconds[-1] > 0]
+        limit = COLLAPSE * median(rates) if rates else 0.0
+        for (start, then), (end, now) in pairwise(points):
+            if now == then or now - then >= limit * (end - start):
+                return None
+        return Stop(f"the warm-up is slow: {points[-1][1] - points[0][1]} tokens in {_RECENT_S:.0f} s", usable=True)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from ungate.measure import load
+from ungate.measure.collapse import Collapse, Curve
+from ungate.measure.load import Progress
+from ungate.measure.result import LoadResult, Stop
+from ungate.measure.selfcheck import fake_server
+from ungate.model import Cell
+
+HEALTHY = Curve(tuple(range(1, 21)), tuple(100 * n for n in range(1, 21)))  # 100 tokens a second
+LATE = Curve(tuple(range(1, 21)), tuple(0 if n < 8 else 100 * (n - 7) for n in range(1, 21)))  # first token after 7 s
+
+
+def at(seconds: float, tokens: int, phase: str = "measure") -> Progress:
+    return Progress(phase, seconds, 0, 0, tokens, None)
+
+
+def fed(collapse: Collapse, points: list[tuple[float, int]], phase: str = "measure", slow: str = "") -> Stop | None:
+    for seconds, tokens in points:
+        if stop := collapse.stop(at(seconds, tokens, phase), slow):
+            return stop
+    return None
+
+
+def test_fewer_than_half_of_the_baselines_tokens_end_a_load_as_a_measurement() -> None:
+    stop = fed(Collapse([HEALTHY], 20.0), [(n, 2 * n) for n in range(1, 21)])
+    assert stop is not None and stop.usable
+    assert stop.reason == "collapsed: 20 tokens in 10 s, 1000 of the baseline by then"
+
+
+@pytest.mark.parametrize(
+    ("healthy", "points", "why"),
+    [
+        ([], [(n, 0) for n in range(1, 200)], "there is no baseline yet"),
+        ([HEALTHY], [(n, 51 * n) for n in range(1, 21)], "half as fast is measured to the end"),
+        ([LATE], [(n, 0) for n in range(1, 9)], "the baseline has no token by then either"),
+        ([LATE], [(n, 60 * max(0, n - 7)) for n in range(1, 21)], "as late as the baseline, then slower by a third"),
+        ([HEALTHY, LATE], [(n, 55 * max(0, n - 7)) for n in range(1, 10)], "the starts of the baseline differ"),
+    ],
+)
+def test_what_is_no_collapse_goes_on(healthy: list[Curve], points: list[tuple[float, int]], why: str) -> None:
+    assert fed(Collapse(healthy, 20.0), points) is None, why
+
+
+def test_silence_is_a_measurement_only_of_a_server_that_works() -> None:
+    points = [(float(n), 0) for n in range(1, 130)]
+    assert fed(Collapse([HEALTHY], 20.0), points) is None
+    stop = fed(Collapse([HEALTHY], 20.0), points, slow="lab:steps_total grew from 3 to 4")
+    assert stop is not None and stop.usable and "lab:steps_total grew" in stop.reason
+
+
+def test_a_slow_warm_up_is_cut_short_once_tokens_show_that_it_is_slow() -> None:
+    crawling = [(float(n), n) for n in range(1, 60)]
+    stop = fed(Collapse([HEALTHY], 20.0), crawling, "warm-up")
+    assert stop is not None and stop.usable and "10 tokens in 10 s" in stop.reason
+    compiling = [(float(n), max(0, 100 * (n - 57))) for n in range(1, 70)]
+    assert fed(Collapse([HEALTHY], 20.0), compiling, "warm-up") is None
+
+
+def test_the_measured_phase_counts_its_own_tokens() -> None:
+    collapse = Collapse([HEALTHY], 4.0)
+    assert fed(collapse, [(1.0, 500), (2.0, 900)], "warm-up") is None
+    assert collapse.curve is None
+    assert fed(collapse, [(1.0, 1000), (2.0, 1100)]) is None
+    assert collapse.curve == Curve((1.0, 2.0), (100, 200))
+
+
+def run(gap_s: float, ttft_s: float, healthy: list[Curve], cell: Cell, load_s: float) -> tuple[LoadResult, Collapse]:
+    collapse = Collapse(healthy, load_s)
+    with fake_server(ttft_s, gap_s) as url:
+        result = load.run(f"{url}/none/1", "fake", cell, seconds=load_s, on_progress=collapse.stop, warmup=0)
+    return result, collapse
+
+
+def test_a_collapsed_server_is_measured_and_not_called_broken() -> None:
+    """The story's ratio: 78.6 tokens a second where 3,740 are healthy is a figure, and the load that gives it short."""
+    cell = Cell(concurrency=8, prompt_tokens=8, output_tokens=200)
+    healthy, before = run(0.01, 0.05, [], cell, 3.0)
+    assert healthy.valid and before.curve is not None
+    result, _ = run(0.5, 1.0, [before.curve], cell, 6.0)
+    assert result.stopped.startswith("collapsed: ") and result.completed == 0 and result.failed == 0
+    assert result.valid, result.invalid
+    assert result.tokens_per_second == pytest.approx(8 / 0.5, rel=0.35)
+    assert result.seconds < 6.0
