@@ -24,6 +24,9 @@ def rows(series: Series, arm: str, start: int) -> tuple[dict[str, object], ...]:
         if column.name in {"cpu", "tokens"}:
             points = _rates(series.times, column.values, step)
             reading = "CPU cores in use" if column.name == "cpu" else "tokens per second"
+        elif "/" not in column.name:
+            points = zip(series.times[::step], column.values[::step], strict=True)
+            reading = column.name
         else:
             gpu, _, field = column.name.partition("/")
             points = zip(series.times[::step], column.values[::step], strict=True)
