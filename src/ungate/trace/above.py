@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -23,20 +24,22 @@ _HOW = {
     "methods": "called as a method, and several classes have one of that name",
     "each": "called as a method; every class that has one of that name leads on",
     "operator": "called as a registered operator",
+    "registry": "taken out of a table by name",
     "reference": "handed on by reference",
     "instance": "a method of an object made on the way; who calls it is decided while running",
 }
 
 
-def flag_hops(graph: Graph, gates: Gates, recipe: Recipe, near: str = "") -> tuple[Hop, ...]:
+def flag_hops(graph: Graph, gates: Gates, recipe: Recipe, near: str = "", value: str = "") -> tuple[Hop, ...]:
     """The flag and every statement that gives its attribute a value by default. ``near`` is a file on the way, to
-    tell servers of one package apart."""
+    tell servers of one package apart. With ``value``, only the statements that give it this value."""
     if not recipe.flag and not recipe.attribute:
         return ()
     flag = flag_of(graph, recipe.flag, recipe.attribute, near)
     attribute = recipe.attribute or (flag.attribute if flag else "")
-    defaults = list(_default_hops(graph, gates, attribute, recipe.flag, flag.file if flag else ""))
-    return (_flag_hop(recipe, flag), *defaults[:_MOST_SETTINGS])
+    defaults = list(_default_hops(graph, gates, attribute, recipe.flag, flag.file if flag else "", value))
+    hop = _flag_hop(recipe, flag)
+    return (replace(hop, symbol=f"{hop.symbol} {value}") if value else hop, *defaults[:_MOST_SETTINGS])
 
 
 def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:
@@ -48,8 +51,10 @@ def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:
     return Hop("flag", flag.file, flag.line, flag.symbol, True, note="a field of the configuration")
 
 
-def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str, near: str) -> Iterator[Hop]:
+def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str, near: str, value: str = "") -> Iterator[Hop]:
     for setting in settings(graph, attribute, near):
+        if value and not re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", setting.turns):
+            continue
         found = gates.within(setting.scope.module.file, setting.ranges)
         tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.ranges)
         role = "default" if setting.turns != "off" and setting.unset else ""

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ungate.errors import Refusal
-from ungate.model import Chain, Gate, Hop, Reached, Recipe, ScanResult, Target
+from ungate.model import Chain, Gate, Hop, Reached, Recipe, ScanResult, Status, Target
 from ungate.trace import above
+from ungate.trace.ahead import Binaries
 from ungate.trace.below import Called, below
 from ungate.trace.corpus import Corpus
 from ungate.trace.gates import Gates, marked
 from ungate.trace.graph import Graph, Site
-from ungate.trace.jit import Build, Descent, build_of, builds, descend, outside, prebuilt
+from ungate.trace.jit import Build, Descent, Step, build_of, builds, descend, prebuilt, search
 from ungate.trace.marks import marked_influence
 from ungate.trace.names import Thing
 from ungate.trace.reach import Translations
@@ -36,6 +37,7 @@ class Trace:
         self.corpus = Corpus(packages)
         self.graph = Graph(self.corpus, builds)
         self.translations = Translations(self.corpus)
+        self.binaries = Binaries(self.corpus)
         self.gates = Gates(scan_result.gates)
         self.target = target
         self.switches = Switches(self.graph)
@@ -82,14 +84,19 @@ class Trace:
         route: Route | None,
         reached: Mapping[Thing, Influence] | Sequence[Thing],
         notes: tuple[str, ...] = (),
+        value: str = "",
     ) -> Chain:
-        """The hops of a route, what decides about it above and what is compiled below its entry."""
+        """The hops of a route, what decides about it above and what is compiled below its entry. ``value`` is the
+        one that the recipe's flag is given, where that was asked for."""
         top = route.sites[0].scope.module.file if route is not None and route.sites else ""
         near = top or (self.corpus.modules.get(entry.module, "") if entry is not None else "")
-        hops = list(above.flag_hops(self.graph, self.gates, recipe, near))
+        hops = list(above.flag_hops(self.graph, self.gates, recipe, near, value))
         if entry is None:
             hops.append(Hop("call", "", 0, "", None, note="nothing that is compiled was found behind it"))
             return Chain(recipe.name, self.target, tuple(hops), (), (*notes, *self._unread()))
+        if route is not None and route.influence is None and (recipe.attribute or recipe.flag):
+            what, first = recipe.attribute or recipe.flag, route.sites[0].caller
+            hops.append(Hop("call", "", 0, str(first), None, note=f"how {what} comes to {first} was not followed"))
         if route is not None:
             hops.extend(above.route_hops(self.graph, self.gates, route))
         elif recipe.attribute or recipe.flag:
@@ -110,9 +117,10 @@ class Trace:
         ``beside`` are further functions that the same attribute decides: what they call of the module runs too.
         """
         top = _library_entry(self.corpus, entry, route) if self.graph.names.building(entry) else entry
-        descents = _ranked(descend(self.graph, top), top.name.rpartition(".")[2], entry)
+        found = search(self.graph, top)
+        descents = _ranked(found.builds, top.name.rpartition(".")[2], entry)
         if not descents:
-            return self._bottom(entry), (), ()
+            return self._bottom(entry, found.ahead), (), ()
         callers = (*(site.caller for site in (route.sites if route else ())), *beside)
         also = [found for caller in dict.fromkeys(callers) for found in descend(self.graph, caller)]
         hops: list[Hop] = []
@@ -131,24 +139,37 @@ class Trace:
                 if not any((hop.file, hop.line) == (other.file, other.line) for other in hops):
                     hops.append(hop)
             build = build_of(self.graph.names, descent.build)
-            hops.append(self._build_hop(build))
             called = self._called(build, [*descents, *also])
             path, aside = below(self.translations, build, descent.export, called, self.gates)
+            hops.append(self._build_hop(build, path))
             files = {hop.file for hop in (*hops, *apart)}
             hops.extend(hop for hop in path if hop.file not in files)
             apart.extend(hop for hop in aside if hop.file not in files)
         more = len({(d.build.module.name, d.build.name) for d in descents}) - len(shown)
         notes = (f"{more} further modules can be built below {entry}; they are not shown.",) if more else ()
+        if found.ahead:
+            calls = ", ".join(dict.fromkeys(way[-1].use.text for way in found.ahead[:_MOST_BUILDS]))
+            notes = (*notes, f"Below {entry} there are also calls of what is compiled ahead of time: {calls}.")
         return tuple(hops), tuple(apart), notes
 
-    def _build_hop(self, build: Build) -> Hop:
+    def _build_hop(self, build: Build, path: Sequence[Hop]) -> Hop:
         scope = build.scope
         found = self.gates.between(scope.module.file, scope.first, scope.last)
         note = f"builds the module {build.name}" if build.name else "builds a module whose name is computed"
-        ready = prebuilt(self.corpus, scope)
-        blocker = (
-            f"its kernels come as downloaded binaries ({ready}); an edit adds no architecture to them" if ready else ""
-        )
+        ready, blocker = prebuilt(self.corpus, scope), ""
+        if ready:
+            decided = [
+                gate
+                for gate in (*found, *(gate for hop in path for gate in hop.gates))
+                if gate.reached is not Reached.NO
+            ]
+            if any(gate.status(self.target) is Status.CLOSED for gate in decided):
+                blocker = f"its kernels come as downloaded binaries ({ready}); an edit adds no architecture to them"
+            note += (
+                ""
+                if blocker
+                else f"; kernels come as downloaded binaries ({ready}), for which architectures is not known"
+            )
         return Hop(
             "jit-module",
             scope.module.file,
@@ -160,20 +181,24 @@ class Trace:
             blocker=blocker,
         )
 
-    def _bottom(self, entry: Thing) -> tuple[Hop, ...]:
+    def _bottom(self, entry: Thing, ahead: Sequence[Sequence[Step]]) -> tuple[Hop, ...]:
         """Where nothing below an entry is compiled from source: what it calls ahead of time, or that it is lost."""
         scope = self.graph.scope(entry)
         if scope is None:
             return (Hop("source", "", 0, str(entry), None, note="its definition is not in these packages"),)
-        steps = outside(self.graph, entry)
-        if not steps:
+        if not ahead:
             hop = above.call_hop(self.graph, self.gates, scope, scope.body, True)
             return (hop, Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found"))
         hops: list[Hop] = []
-        for step in steps:
-            hops.append(above.call_hop(self.graph, self.gates, scope, step.use.line, True))
-            blocker = "it is compiled ahead of time; what it holds for the target is in its binary, not in this code"
-            hops.append(Hop("kernel", "", 0, step.use.text, None, note="not among these packages", blocker=blocker))
+        nearest = min(len(way) for way in ahead)
+        for way in [way for way in ahead if len(way) <= nearest + 1][:_MOST_BUILDS]:
+            for step in way:
+                how = "call" if step.verified else "instance"
+                hop = above.call_hop(self.graph, self.gates, step.scope, step.use.line, step.verified, how)
+                hops.extend(
+                    [hop] if not any((hop.file, hop.line) == (other.file, other.line) for other in hops) else []
+                )
+            hops.extend(self.binaries.hops(way[-1], self.target))
         return tuple(hops)
 
     def _called(self, build: Build, descents: Sequence[Descent]) -> Called:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ungate.trace.module import Scope, dotted
 from ungate.trace.names import Names
 
-__all__ = ["guard_lines", "tests_before", "tests_returned"]
+__all__ = ["guard_lines", "guards", "tests_before", "tests_returned"]
 
 _LONGEST = 140  # characters of a condition that are shown
 
@@ -28,6 +28,11 @@ def guard_lines(scope: Scope, line: int) -> tuple[tuple[int, int], ...]:
     """The line ranges of the tests that decide whether a line of the function is come to."""
     guards = _guards(getattr(scope.node, "body", []), line)
     return tuple((test.lineno, test.end_lineno or test.lineno) for test, _ in guards)
+
+
+def guards(scope: Scope, line: int) -> Iterator[tuple[ast.expr, bool]]:
+    """(test, whether it must hold) for each test that decides whether a line is come to, the outermost first."""
+    yield from _guards(getattr(scope.node, "body", []), line)
 
 
 def tests_returned(names: Names, scope: Scope) -> tuple[tuple[int, str], ...]:

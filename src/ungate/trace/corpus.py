@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -14,10 +15,13 @@ from ungate.model import Unread
 if TYPE_CHECKING:
     from ungate.host.packages import Package
 
-__all__ = ["NATIVE_SUFFIXES", "Corpus"]
+__all__ = ["NATIVE_SUFFIXES", "Corpus", "aside"]
 
 NATIVE_SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".hh", ".inc", ".inl", ".cc", ".cpp", ".cxx", ".c", ".jinja", ".so")
 _SKIPPED = frozenset({"__pycache__", "node_modules", ".git"})
+_ASIDE = re.compile(
+    r"(^|/)(tests?|testing|benchmarks?|examples?|bench_[^/]*)(/|\.py$)|/(data/cutlass|3rdparty|third_party)/"
+)
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -109,6 +113,11 @@ class Corpus:
         for file in self.native:
             named.setdefault(file.rpartition("/")[2], []).append(file)
         return named
+
+
+def aside(file: str) -> bool:
+    """Whether a Python file calls everything and serves nothing (tests, examples), or is a third party's."""
+    return bool(_ASIDE.search(file))
 
 
 def _below(root: Path, tops: Iterable[str]) -> Iterable[tuple[str, Path]]:

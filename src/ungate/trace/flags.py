@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
+from ungate.trace.corpus import aside
 from ungate.trace.gates import Gates
 from ungate.trace.graph import Graph
 from ungate.trace.module import Scope, dotted
+
+_MANY = 80  # files that hold the name
+_HOLDER = re.compile(r"arg|conf|cfg|option|setting|env", re.IGNORECASE)
 
 __all__ = ["Flag", "Setting", "declared", "flag_of", "readers", "set_under", "settings"]
 
@@ -92,8 +97,11 @@ def declared(graph: Graph, attribute: str) -> Flag | None:
 
 
 def readers(graph: Graph, attribute: str) -> Iterator[tuple[Scope, int]]:
-    """(function, line) of each read of the attribute outside the class that declares it."""
-    for file in graph.corpus.holding(attribute):
+    """(function, line) of each read of the attribute outside the class that declares it. A name that very many files
+    hold (``dtype``) counts only on something that is called arguments or configuration."""
+    files = [file for file in graph.corpus.holding(attribute) if not aside(file)]
+    common = len(files) > _MANY
+    for file in files:
         module = graph.names.file(file)
         for scope in module.top.within() if module else ():
             owner = scope.owner("class")
@@ -101,6 +109,8 @@ def readers(graph: Graph, attribute: str) -> Iterator[tuple[Scope, int]]:
                 continue
             for use in scope.uses:
                 if use.last == attribute and "." in use.text and not use.stored:
+                    if common and not _HOLDER.search(use.text.rpartition(".")[0].rpartition(".")[2]):
+                        continue
                     yield scope, use.line
                     break
 

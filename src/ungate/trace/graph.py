@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ungate.trace.corpus import Corpus
+from ungate.trace.corpus import Corpus, aside
 from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.names import Names, Thing
 from ungate.trace.ops import Operators
+from ungate.trace.registries import Registries
 
 __all__ = ["Graph", "Site"]
 
 _FEW = 3  # definitions of one name
 _MANY = 60  # files that hold a name which several functions bear: too common to be followed
-_ASIDE = re.compile(r"(^|/)(tests?|testing|benchmarks?|examples?|bench_[^/]*)(/|\.py$)")
-"""Files that call everything and serve nothing."""
 _COMMON = frozenset({"__init__", "__call__", "forward", "run", "apply", "call", "get", "load", "build", "plan", "main"})
 
 
@@ -26,7 +24,7 @@ class Site:
     """A reference from ``scope`` (a function, class or module body) at ``line`` to ``target``.
 
     ``verified`` is True where the name resolves to the target, None where only the name agrees.
-    ``how`` is one of call, reference, method, operator.
+    ``how`` is one of call, reference, method, operator, registry.
     """
 
     scope: Scope
@@ -48,6 +46,7 @@ class Graph:
         self.corpus = corpus
         self.names = Names(corpus, builds)
         self.operators = Operators(corpus, self.names)
+        self.registries = Registries(corpus, self.names)
         self._callers: dict[Thing, tuple[Site, ...]] = {}
         self._definers: dict[str, int] = {}
 
@@ -57,7 +56,8 @@ class Graph:
     def callers(self, thing: Thing) -> tuple[Site, ...]:
         """Every reference to a function or class, verified ones first."""
         if thing not in self._callers:
-            sites = [*self._named(thing), *self._through_operator(thing)]
+            taken = (Site(at, use.line, thing, True, "registry", use) for at, use in self.registries.readers(thing))
+            sites = [*self._named(thing), *self._through_operator(thing), *taken]
             self._callers[thing] = tuple(sorted(sites, key=lambda site: (site.verified is None, site.how != "call")))
         return self._callers[thing]
 
@@ -66,7 +66,7 @@ class Graph:
         scope = self.scope(thing)
         is_method = scope is not None and scope.parent is not None and scope.parent.kind == "class"
         for file in self._files(bare, scope if is_method else None):
-            module = self.names.file(file) if not _ASIDE.search(file) else None
+            module = self.names.file(file) if not aside(file) else None
             if module is None:
                 continue
             for inside in module.top.within():

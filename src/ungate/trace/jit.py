@@ -13,13 +13,16 @@ from ungate.trace.graph import Graph
 from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.names import Names, Thing
 
-__all__ = ["Build", "Descent", "Source", "Step", "build_of", "builds", "descend", "outside", "prebuilt"]
+__all__ = ["Build", "Descent", "Found", "Source", "Step", "build_of", "builds", "descend", "prebuilt", "search"]
 
 _SOURCE = re.compile(rb"""[\w}]\.(?:cu|cuh|cpp|cc|cxx|jinja)["']""")
 _COMPILES = re.compile(rb"\b\w*(?:jit|load|compile|build)\w*\s*\(", re.IGNORECASE)
 _PATHS = frozenset({"Path", "str", "join", "fspath"})
 _AHEAD = frozenset({"sgl_kernel", "deep_gemm", "flash_attn", "flash_attn_3", "flash_mla", "vllm_flash_attn"})
+_AHEAD |= {"flashinfer", "flash_attn_interface", "deep_ep", "aiter", "tilelang", "b12x", "tokenspeed_mla", "xformers"}
+_TORCH_ITSELF = frozenset({"aten", "prims", "prim", "higher_order", "c10d", "_c10d_functional", "symm_mem", "inductor"})
 _MOST = 300  # functions looked at below one entry
+_FAR = 3  # steps from the entry to where an object is made; what is made further away says little about the entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,15 @@ class Descent:
     steps: tuple[Step, ...]
     build: Scope
     export: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is compiled below an entry: ``builds`` when it is used; ``ahead`` are the ways to calls of what was
+    compiled ahead of time, the last step being the call."""
+
+    builds: tuple[Descent, ...]
+    ahead: tuple[tuple[Step, ...], ...]
 
 
 _PREBUILT = re.compile(rb"\b(?:get_cubin|get_artifact|ArtifactPath\.\w+|\w*cubin\w*)\b")
@@ -153,18 +165,28 @@ def _parts(names: Names, node: ast.expr, scope: Scope, depth: int = 0) -> list[s
 
 
 def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
-    """Every build below an entry with the shortest way to it, nearest first; one for each export called.
+    """Every build below an entry with the shortest way to it, nearest first; one for each export called."""
+    return search(graph, entry).builds
 
-    Methods of objects that are made on the way are looked at after everything that is called by name, and
-    only where that leads to no build.
+
+def search(graph: Graph, entry: Thing) -> Found:
+    """What is compiled below an entry, when it is used and ahead of time, with the shortest way to each.
+
+    Methods of objects that are made on the way are looked at after everything that is called by name, and only where
+    that leads to no build: those of the nearest objects first, and none of objects that are made far away.
     """
     found: dict[tuple[str, str, str], Descent] = {}
+    ahead: dict[str, tuple[Step, ...]] = {}
     pending: deque[tuple[Thing, tuple[Step, ...], bool | None]] = deque([(entry, (), True)])
-    objects: deque[tuple[Thing, tuple[Step, ...], bool | None]] = deque()
+    objects: list[tuple[Thing, tuple[Step, ...], bool | None]] = []
     seen: set[Thing] = set()
-    while (pending or (objects and not found)) and len(seen) < _MOST:
-        if not pending:  # all objects made so far are looked at before it is told whether anything was found
-            pending, objects = objects, deque()
+    by_name = 0  # calls into compiled libraries that were found before any object was looked into
+    while (pending or (objects and not found and len(ahead) == by_name)) and len(seen) < _MOST:
+        if not pending:
+            by_name = by_name or len(ahead)
+            nearest = min(len(steps) for _, steps, _ in objects)
+            pending.extend(each for each in objects if len(each[1]) == nearest)
+            objects = [each for each in objects if len(each[1]) > nearest]
         thing, steps, verified = pending.popleft()
         scope = graph.scope(thing)
         if scope is None or thing in seen:
@@ -174,10 +196,13 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
             for name, method in scope.children.items():
                 if method.kind == "function":
                     inner = Thing("function", thing.module, method.name)
-                    (pending if name == "__init__" else objects).append(
-                        (inner, steps, True if name == "__init__" else None)
-                    )
+                    if name == "__init__":
+                        pending.append((inner, steps, True))
+                    elif len(steps) <= _FAR:
+                        objects.append((inner, steps, None))
             continue
+        for use in ahead_calls(graph, scope):
+            ahead.setdefault(use.text, (*steps, Step(scope, use, verified)))
         for use, target in graph.callees(scope):
             step = (*steps, Step(scope, use, verified))
             if target.kind == "native":
@@ -191,19 +216,21 @@ def descend(graph: Graph, entry: Thing) -> tuple[Descent, ...]:
             elif target.kind != "instance":
                 pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}
-    return tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)
+    builds = tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)
+    return Found(builds, tuple(ahead.values()))
 
 
-def outside(graph: Graph, entry: Thing) -> tuple[Step, ...]:
-    """The calls, in an entry itself, of operators and modules that are compiled ahead of time and are not among the
-    packages: ``torch.ops.sgl_kernel.f`` or a function imported from such a package."""
-    scope = graph.scope(entry)
-    found: dict[str, Step] = {}
-    for use in scope.uses if scope is not None else ():
-        if not use.call or scope is None:
+def ahead_calls(graph: Graph, scope: Scope) -> Iterator[Use]:
+    """The calls, in a function itself, of what is compiled ahead of time or is not among the packages:
+    ``torch.ops.sgl_kernel.f``, or a function imported from such a package."""
+    for use in scope.uses:
+        if not use.call:
             continue
-        operator = use.text.startswith("torch.ops.") and graph.operators.target(use.text) is None
-        thing = None if operator else graph.names.use(use, scope)
-        if operator or (thing is not None and thing.kind == "outside" and thing.module.partition(".")[0] in _AHEAD):
-            found.setdefault(use.text, Step(scope, use))
-    return tuple(found.values())
+        if use.text.startswith("torch.ops."):
+            space = use.text.split(".")[2]
+            if space not in _TORCH_ITSELF and "?" not in use.text and graph.operators.target(use.text) is None:
+                yield use
+        elif "?" not in use.text:
+            thing = graph.names.use(use, scope)
+            if thing is not None and thing.kind == "outside" and thing.module.partition(".")[0] in _AHEAD:
+                yield use

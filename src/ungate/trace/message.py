@@ -4,47 +4,106 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ungate.trace.corpus import aside
 from ungate.trace.graph import Graph, Site
-from ungate.trace.module import Scope
+from ungate.trace.module import Scope, dotted
 from ungate.trace.route import thing_of
+from ungate.trace.texts import matched, text_expressions
 
-__all__ = ["Raised", "calls_with", "raised"]
+__all__ = ["Raised", "calls_with", "raised", "windows"]
 
-_SHORTEST = 10  # characters of a fixed piece of text that are searched for
-_MOST_PIECES = 6
+_WORDS = 4  # words in a row that are searched for
+_SHORTEST = 10  # characters of a piece of text that are searched for
+_MOST_WINDOWS = 14
+_MOST_PLACES = 60  # places of one piece; a piece with more is too common to tell anything
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A statement whose text matches. ``values`` maps each expression filled in to what the message shows for it."""
+    """A statement whose text matches. ``line`` is where the text is written, ``at`` where it is raised (the same
+    line but for a message that is put together first). ``values`` maps each expression filled in to what the message
+    shows for it; ``fixed`` counts the characters that the statement and the text share."""
 
     scope: Scope
     line: int
+    at: int
     values: Mapping[str, str]
-    fixed: int  # characters of the message that the statement writes out itself
+    fixed: int
+    raises: bool
 
 
 def raised(graph: Graph, text: str) -> tuple[Raised, ...]:
     """Every statement of the packages whose message matches the text, the closest match first."""
     found: dict[tuple[str, int], Raised] = {}
-    for piece in _pieces(text):
-        for file, offset in graph.corpus.places(piece, whole=False):
-            module = graph.names.file(file)
-            if module is None:
-                continue
-            line = graph.corpus.line(file, offset)
-            scope = module.at(line)
-            for node in _literals(scope.node, line):
-                match = _matches(node, text)
-                if match is not None:
-                    fixed, values = match
-                    found.setdefault((file, node.lineno), Raised(scope, node.lineno, values, fixed))
-        if found:
-            break
-    return tuple(sorted(found.values(), key=lambda hit: -hit.fixed))
+    for file, line in _candidates(graph, text):
+        module = graph.names.file(file)
+        if module is None:
+            continue
+        scope = module.at(line)
+        for node, parts, used in text_expressions(scope.node, line):
+            match = matched(parts, text) if used else None
+            if match is not None:
+                at, raises = _raised_at(scope, node)
+                found.setdefault((file, node.lineno), Raised(scope, node.lineno, at, match[1], match[0], raises))
+    return tuple(sorted(found.values(), key=lambda hit: (-hit.fixed, not hit.raises)))
+
+
+def _candidates(graph: Graph, text: str) -> Iterator[tuple[str, int]]:
+    """(file, line) of Python text that holds pieces of the message; the files that hold most of them first."""
+    places: dict[str, set[int]] = {}
+    votes: Counter[str] = Counter()
+    for piece in windows(text):
+        here: dict[str, set[int]] = {}
+        for count, (file, offset) in enumerate(graph.corpus.places(piece, whole=False)):
+            if count >= _MOST_PLACES:
+                here = {}
+                break
+            if not aside(file):
+                here.setdefault(file, set()).add(graph.corpus.line(file, offset))
+        for file, lines in here.items():
+            votes[file] += 1
+            places.setdefault(file, set()).update(lines)
+    for file, _ in votes.most_common(6):
+        yield from ((file, line) for line in sorted(places[file]))
+
+
+def windows(text: str) -> tuple[str, ...]:
+    """Pieces of the text that are likely written out in one literal: runs of a few words, spread over the text."""
+    runs = [run.strip() for run in re.split(r"[^A-Za-z0-9_ ,.'/()-]+|\s\d[\d.]*\b|\[|\]", text)]
+    pieces: list[str] = []
+    for run in runs:
+        words = [match.span() for match in re.finditer(r"\S+", run)]
+        if len(words) <= _WORDS:
+            pieces.append(run)
+        pieces.extend(
+            run[words[index][0] : words[index + _WORDS - 1][1]] for index in range(max(0, len(words) - _WORDS + 1))
+        )
+    pieces = list(dict.fromkeys(piece for piece in pieces if len(piece) >= _SHORTEST)) or [text.strip()]
+    step = max(1, -(-len(pieces) // _MOST_WINDOWS))
+    return tuple(pieces[::step])
+
+
+def _raised_at(scope: Scope, node: ast.expr) -> tuple[int, bool]:
+    """(line of the raise that hands a text on, whether it is raised at all) in the scope that writes it."""
+    named = ""
+    for statement in ast.walk(scope.node):
+        if not isinstance(statement, ast.stmt) or not (
+            statement.lineno <= node.lineno and (statement.end_lineno or statement.lineno) >= (node.end_lineno or 0)
+        ):
+            continue
+        if isinstance(statement, ast.Raise | ast.Assert):
+            return statement.lineno if isinstance(statement, ast.Raise) else node.lineno, True
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            named = dotted(statement.targets[0])
+    later = (each for each in ast.walk(scope.node) if isinstance(each, ast.Raise) and each.lineno > node.lineno)
+    for statement in later if named not in ("", "?") else ():
+        if any(isinstance(child, ast.Name) and child.id == named for child in ast.walk(statement)):
+            return statement.lineno, True
+    return node.lineno, False
 
 
 def calls_with(graph: Graph, hit: Raised) -> tuple[tuple[Site, ...], tuple[Site, ...]]:
@@ -57,44 +116,6 @@ def calls_with(graph: Graph, hit: Raised) -> tuple[tuple[Site, ...], tuple[Site,
     shown = hit.values.items()
     exact = tuple(site for site in every if any(_passes(site, order, name, text) for name, text in shown))
     return exact, every
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Runs of the text that are likely written out in the source, the longest first."""
-    runs = [run.strip() for run in re.split(r"[^A-Za-z _,'-]+", text)]
-    runs = [run for run in runs if len(run) >= _SHORTEST] or [text.strip()]
-    shorter = [" ".join(run.split()[:4]) for run in runs if len(run.split()) > 4]
-    yield from sorted(dict.fromkeys((*runs, *shorter)), key=len, reverse=True)[:_MOST_PIECES]
-
-
-def _literals(node: ast.AST, line: int) -> Iterator[ast.Constant | ast.JoinedStr]:
-    for child in ast.walk(node):
-        is_text = isinstance(child, ast.Constant) and isinstance(child.value, str)
-        if isinstance(child, ast.JoinedStr | ast.Constant) and (is_text or isinstance(child, ast.JoinedStr)):
-            if not child.lineno <= line <= (child.end_lineno or child.lineno):
-                continue
-            yield child
-
-
-def _matches(node: ast.Constant | ast.JoinedStr, text: str) -> tuple[int, dict[str, str]] | None:
-    """(characters written out, expression → text shown) where the literal writes this text or a part of it."""
-    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
-    pattern, names, fixed = "", [], 0
-    for part in parts:
-        if isinstance(part, ast.Constant):
-            words = str(part.value)
-            fixed += len(words.strip())
-            pattern += r"\s+".join(re.escape(word) for word in re.split(r"\s+", words))
-        elif isinstance(part, ast.FormattedValue):
-            names.append(ast.unparse(part.value))
-            pattern += "(.+?)"
-    if fixed < _SHORTEST:
-        return None
-    match = re.search(pattern + (r"\s*$" if pattern.endswith("(.+?)") else ""), text.strip())
-    if match is None:
-        whole = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
-        return (len(text.strip()), {}) if len(text.strip()) >= _SHORTEST and text.strip() in whole else None
-    return fixed, {name: shown for name, shown in zip(names, match.groups(), strict=True) if shown is not None}
 
 
 def _parameters(scope: Scope) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 
-__all__ = ["Influence", "Reaches", "Route", "influence", "thing_of", "upward", "ways"]
+__all__ = ["Influence", "Reaches", "Route", "alone", "influence", "thing_of", "upward", "ways"]
 
 _MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
 _FURTHER = 25  # functions looked at after a first answer that is not the one looked for
@@ -87,6 +87,21 @@ def ways(graph: Graph, entry: Thing, reached: Reaches, most: int = 8) -> tuple[R
         if len(found) >= most:
             break
     return tuple(found.values())
+
+
+def alone(graph: Graph, entry: Thing, most: int = 4) -> Route | None:
+    """The way up as long as exactly one function refers to each; None where several do, or none. No attribute
+    is known to decide about it."""
+    sites: list[Site] = []
+    thing = entry
+    while len(sites) < most:
+        callers = {site.caller: site for site in graph.callers(thing) if site.scope.name and site.verified}
+        if len(callers) != 1 or any(site.caller == thing for site in sites):
+            break
+        (site,) = callers.values()
+        sites.insert(0, site)
+        thing = site.caller
+    return Route(tuple(sites), None) if sites else None
 
 
 def _walk(graph: Graph, entry: Thing, reached: Reaches) -> Iterator[tuple[Route | None, bool]]:

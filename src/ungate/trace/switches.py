@@ -6,8 +6,9 @@ import re
 from functools import cached_property
 
 from ungate.trace.conditions import guard_lines
+from ungate.trace.corpus import aside
 from ungate.trace.graph import Graph, Site
-from ungate.trace.module import Use
+from ungate.trace.module import Scope, Use
 from ungate.trace.names import Thing
 from ungate.trace.route import Influence
 
@@ -15,6 +16,8 @@ __all__ = ["Switches", "tokens"]
 
 _OPTION = re.compile(rb"""["']--([a-z][a-z0-9-]*[a-z0-9])["']""")
 _FIELD = re.compile(rb"^    (\w+): (?:A|Annotated|Arg)\[", re.MULTILINE)
+_ANY_FIELD = re.compile(rb"^    ([a-z]\w+): ", re.MULTILINE)
+_HOLDER = re.compile(r"arg|conf|cfg|option|setting|env", re.IGNORECASE)
 _SHORT = 60  # lines; a longer function that reads a flag is no predicate
 _COMMON = frozenset({"enable", "disable", "use", "is", "get", "flag", "flags", "server", "args", "arg", "max", "min"})
 _COMMON |= {"num", "size", "tp", "dp", "pp", "ep", "model", "config", "mode", "type", "path", "name", "with", "for"}
@@ -31,10 +34,12 @@ class Switches:
         corpus = self.graph.corpus
         found: set[str] = set()
         for file in corpus.holding("add_argument"):
-            found.update(name.decode().replace("-", "_") for name in _OPTION.findall(corpus.text(file)))
+            if not aside(file):
+                found.update(name.decode().replace("-", "_") for name in _OPTION.findall(corpus.text(file)))
         for file in corpus.python:
             if "/arg" in file or "config" in file or "args" in file:
-                found.update(name.decode() for name in _FIELD.findall(corpus.text(file)))
+                pattern = _ANY_FIELD if "/config/" in file else _FIELD  # a folder of configuration classes alone
+                found.update(name.decode() for name in pattern.findall(corpus.text(file)))
         return frozenset(found)
 
     def decides(self, site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
@@ -55,12 +60,20 @@ class Switches:
         return (first, False) if first is not None else None
 
     def _asked(self, site: Site, use: Use) -> Influence | None:
-        if self._flag(use):
+        if self.flag(use, site.scope):
             return Influence(site.scope, use.line, None, use.last)
         return self._predicate(site, use) if use.call else None
 
-    def _flag(self, use: Use) -> bool:
-        return "." in use.text and not use.call and use.last in self.attributes
+    def flag(self, use: Use, scope: Scope) -> bool:
+        """Whether a reference reads a server flag: an attribute of that name on something that is called arguments,
+        configuration or the like, or on an object whose class declares it. Tensors have a ``dtype`` too."""
+        if "." not in use.text or use.call or use.last not in self.attributes:
+            return False
+        holder = use.text.rpartition(".")[0].rpartition(".")[2]
+        if _HOLDER.search(holder):
+            return True
+        owner = scope.owner("class") if holder in ("self", "cls") else None
+        return owner is not None and (f"self.{use.last}" in owner.values or bool(_HOLDER.search(owner.name)))
 
     def _predicate(self, site: Site, use: Use) -> Influence | None:
         thing = self.graph.names.use(use, site.scope)
@@ -70,7 +83,7 @@ class Switches:
         if asked is None or asked is site.scope or asked.last - asked.first > _SHORT:
             return None
         for inner in asked.uses:
-            if not inner.stored and self._flag(inner):
+            if not inner.stored and self.flag(inner, asked):
                 through = Site(site.scope, use.line, Thing("function", thing.module, thing.name), True, "call", use)
                 return Influence(asked, inner.line, through, inner.last)
         return None
