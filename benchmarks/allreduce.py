@@ -432,7 +432,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--steps", nargs="+", default=["check", "ops", "fail", "nccl", "time", "decode", "endure"])
+    steps = ["check", "ops", "fail", "nccl", "time", "peer", "flashinfer", "decode", "endure"]
+    parser.add_argument("--steps", nargs="+", default=steps)
     parser.add_argument("--replays", type=int, default=20_000, help="graph replays of the endurance check")
     options = parser.parse_args()
     result = one_gpu(options) if options.gpus == 1 else several_gpus(options)

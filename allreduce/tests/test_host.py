@@ -111,7 +111,17 @@ def test_an_absent_rank_is_a_timeout() -> None:
 
 def test_who_waits_hears_of_a_rank_that_gave_up() -> None:
     segment, (first, _) = meetings(2)
-    segment.word(REPORT_OFFSET + CELL_BYTES).value = 1
+    segment.word(REPORT_OFFSET + CELL_BYTES).value = 3
     with pytest.raises(PeerTimeout, match="Another rank gave up"):
         first.meet(0, 30.0, "a test")
+    segment.close()
+
+
+def test_who_was_waited_for_in_another_call_makes_a_different_call() -> None:
+    segment, (first, second) = meetings(2)
+    segment.word(REPORT_OFFSET + CELL_BYTES).value = 1  # a time-out, waiting for rank 0
+    assert not second.ahead(0)
+    with pytest.raises(CallMismatch, match="waited in a call that it has made before for rank 0"):
+        first.meet(0, 30.0, "the first use of a kernel")
+    assert second.ahead(0)
     segment.close()

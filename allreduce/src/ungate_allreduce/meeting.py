@@ -32,6 +32,11 @@ class Meeting:
         for parity in (0, 1):
             self.segment.word(self._cell(self.rank, parity)).value = 0
 
+    def ahead(self, rank: int) -> bool:
+        """Whether a peer already waits at the meeting after the last one of this rank."""
+        after = self.count + 1
+        return self.segment.word(self._cell(rank, after & 1)).value >> 32 == after
+
     def meet(self, digest: int, timeout_s: float, what: str) -> None:
         """Wait for all ranks at this meeting with the same 32-bit ``digest``.
 
@@ -45,7 +50,13 @@ class Meeting:
         for rank in range(self.world):
             cell = self.segment.word(self._cell(rank, parity))
             while (value := cell.value) >> 32 != self.count:
-                if any(self.segment.word(REPORT_OFFSET + CELL_BYTES * other).value for other in range(self.world)):
+                reports = [self.segment.word(REPORT_OFFSET + CELL_BYTES * other).value for other in range(self.world)]
+                if any(report & 0xFF == 1 and report >> 8 & 0xFF == self.rank for report in reports):
+                    raise CallMismatch(
+                        f"Another rank waited in a call that it has made before for rank {self.rank}, which came to "
+                        f"{what}: the ranks make different calls. Call rebuild() on all ranks."
+                    )
+                if any(reports):
                     raise PeerTimeout(
                         f"Another rank gave up while rank {self.rank} waited for {what}: the ranks make different "
                         "calls, or one has died. Call rebuild() on all ranks, or make a new workspace."

@@ -60,6 +60,7 @@ class Choice:
     split: int = 1
     vec: int = 1
     lag: int = 0
+    pause: int = 0
     us: float | None = None
 
 
@@ -142,6 +143,8 @@ def realise(
         variant = fitting(replace(variant, split=max(parts, min(choice.split, up(variant.row_words, 64)))))
     if choice.lag and choice.shots == 1 and (world - 1) * variant.lines_a_thread <= 16:
         variant = replace(variant, lag=choice.lag)
+    if choice.shots == 1 and world > 1:
+        variant = replace(variant, pause=choice.pause)
     return variant
 
 

@@ -65,9 +65,10 @@ class Variant:
     """Compile-time choices of one kernel.
 
     ``hidden`` is the row length of the fused operation, 0 for plain allreduce. ``split`` is the number of
-    blocks a row is cut over (fused), ``vec`` the number of lines a thread holds (plain). With ``lag`` a thread asks for
-    its peers' line v after it has sent its own line v + lag, so that large messages go both ways at once. With
-    ``push`` a rank writes a copy to each peer, else one slot that all read. ``virtual`` ranks share a
+    blocks a row is cut over (fused), ``vec`` the number of lines a thread holds (plain). With ``lag`` a thread asks
+    for its peers' line v after it has sent its own line v + lag, so that large messages go both ways at once; with
+    ``pause`` it waits so many clock cycles before it asks at all. With ``push`` a rank writes a copy to each peer,
+    else one slot that all read. ``virtual`` ranks share a
     launch, and a ``frozen`` kernel makes the same call for ever; both are for checks and timing on one GPU.
     """
 
@@ -80,6 +81,7 @@ class Variant:
     split: int = 1
     vec: int = 1
     lag: int = 0
+    pause: int = 0
     gemma: bool = False
     quant: Quant = Quant.NONE
     norm_out: bool = True
@@ -176,8 +178,8 @@ class Variant:
         Threads and grid may differ, and with one shot the split too; with two shots the tile decides who reduces
         which line, so it is part of the identity.
         """
-        shared = replace(self, threads=32, split=1, vec=1, lag=0, virtual=1, frozen=False, aligned=True)
-        shared = replace(shared, quant=Quant.NONE, norm_out=True)
+        shared = replace(self, threads=32, split=1, vec=1, lag=0, pause=0, virtual=1, frozen=False)
+        shared = replace(shared, aligned=True, quant=Quant.NONE, norm_out=True)
         text = f"{shared}|{self.quant}|{self.tile_lines if self.shots == 2 else 0}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
@@ -191,6 +193,7 @@ class Variant:
             "SHOTS": self.shots,
             "THREADS": self.threads,
             "LAG": self.lag,
+            "PAUSE": self.pause,
             "PATTERN": int(bool(self.hidden)),
             "GEMMA": int(self.gemma),
             "QUANT": int(self.quant),

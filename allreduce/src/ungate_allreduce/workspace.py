@@ -296,6 +296,11 @@ class Workspace:
                 f"A block of rank {self.rank} itself did not arrive within {self.deadline_s:g} s at call {call}. "
                 f"{again}"
             )
+        if self.meeting.ahead(peer):
+            raise CallMismatch(
+                f"Rank {peer} came to the first use of a kernel that rank {self.rank} does not call at call {call}: "
+                f"the ranks make different calls (dtype, hidden size or options). {again}"
+            )
         raise PeerTimeout(
             f"Rank {peer} did not arrive at call {call} of rank {self.rank} within {self.deadline_s:g} s: it is dead, "
             f"hung or makes other calls. {again}"

@@ -78,6 +78,16 @@ DEV void give_up(const Params& p, u32 reason, u32 peer, u32 tag) {
   }
 }
 
+#if WORLD > 1
+// Whether a peer whose lines do not come announced another call than this rank's under the same number. The first
+// copy of the header is looked at, since the number of copies follows from the message.
+DEV bool differs(const Params& p, u32 peer, u32 tag) {
+  u32 raw[4];
+  ld_tagged(p.source[peer] + (u64)(tag & 1u) * (HEADERS * 64u), raw);
+  return raw[1] == tag && raw[3] == tag && (raw[0] != p.describe || raw[2] != p.rows);
+}
+#endif
+
 struct Wait {
   u32 polls;
   u64 since;
@@ -101,6 +111,10 @@ DEV bool expired(Wait& wait, const Params& p, u32 reason, u32 peer, u32 tag) {
         give_up(p, REASON_PEER, r, tag);
         return true;
       }
+    }
+    if (reason == REASON_TIMEOUT && differs(p, peer, tag)) {
+      give_up(p, REASON_MISMATCH, peer, tag);
+      return true;
     }
   }
 #endif

@@ -11,6 +11,15 @@ DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
   }
 }
 
+// Clock cycles of a multiprocessor during which this thread asks for nothing.
+DEV void hold(u32 cycles) {
+  u32 begin, now;
+  asm volatile("mov.u32 %0, %clock;" : "=r"(begin));
+  do {
+    asm volatile("mov.u32 %0, %clock;" : "=r"(now));
+  } while (now - begin < cycles);
+}
+
 // Polling every missing line of a message that takes longer to read than a round trip would put one poll behind
 // the bytes of the one before. Then a thread asks for one line, and for all that miss once that one has come.
 #define BULKY(p) (PEERS > 1 && (p).lines * PEERS > 4096u)
@@ -19,7 +28,8 @@ DEV void push(const Params& p, u64 offset, u32 line, const u32* word, u32 tag) {
 // issued before the first is looked at; a batch is as large as 64 registers hold. False: the wait was given up.
 // `send(v)` pushes this rank's line v where that was not done before: with LAG the loads of line v are issued behind
 // the push of line v + LAG, so that reads and writes of a large message overlap on the link. `meanwhile` runs once,
-// when the first loads are on their way.
+// when the first loads are on their way. With PAUSE the loads wait so many clock cycles: a poll that comes just too
+// early costs a round trip, and two ranks that alternate in being early never meet.
 template <int COUNT, int BEHIND, typename Send, typename Meanwhile>
 DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid, const u32 (*own)[LINE_WORDS],
                 u32 (*sum)[LINE_WORDS], u32 tag, Wait& wait, Send send, Meanwhile meanwhile) {
@@ -28,6 +38,10 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
 #pragma unroll
   for (int v0 = 0; v0 < COUNT; v0 += batch) {
     u32 raw[PEERS][batch][4];
+    if (PAUSE > 0 && v0 == 0) {
+      meanwhile();
+      hold(PAUSE);
+    }
 #pragma unroll
     for (int step = 0; step < batch + BEHIND; ++step) {
       if (step < batch && v0 + step < COUNT) send(v0 + step);
@@ -38,7 +52,7 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
         if (valid[v0 + b]) ld_line(p.source[q + (q >= (int)p.rank)] + offset + 16ull * line[v0 + b], raw[q][b]);
       }
     }
-    if (v0 == 0) meanwhile();
+    if (PAUSE == 0 && v0 == 0) meanwhile();
     int before = PEERS * batch;
     while (true) {
       int missing = 0, last = 0;
