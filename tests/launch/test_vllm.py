@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 
 from ungate.errors import Refusal
 from ungate.launch import Server, Stopped, Watch, detect, ports, serve, wait_ready
-from ungate.measure import activation, counters, ladder, load
+from ungate.measure import activation, counters, kernels, ladder, load
 from ungate.measure.activation import Proof, Reading
 from ungate.measure.answers import Answers, Rung, collect
 from ungate.measure.result import LoadResult, Stop
@@ -32,8 +32,10 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 CELL = Cell(concurrency=4, prompt_tokens=64, output_tokens=32)
 LADDER = (Rung(1, 1), Rung(1, 16), Rung(1, 17), Rung(4, 64), Rung(1, 256))
-PROOF = {"log": r"falling back to torch\.distributed"}
+PROOF = {"fallback": r"falling back to torch\.distributed", "operator": r"shm_allreduce"}
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
+HAS_SHM = "avx512f" in Path("/proc/cpuinfo").read_text()
+"""vLLM's wheel has its shared-memory allreduce only in the build for AVX-512."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Run:
     result: LoadResult
     answers: Answers
     proof: Reading
+    operators: Mapping[str, int]
+    progress: Mapping[str, float]
     cache_hits: float | None
     stop_detected_s: float | None
     kill_detected_s: float | None
@@ -67,12 +71,16 @@ def command(folder: Path, *more: str) -> tuple[str, ...]:
 
 def run(folder: Path, logs: Path, *, gloo: bool, hurt: bool) -> Run:
     """One start of one arm: load, answers, proof; with ``hurt`` a worker is then stopped, let go and killed."""
-    argv = command(folder)
-    environment = {**ENVIRONMENT, **({"PYTHONPATH": str(folder / "plugin")} if gloo else {})}
+    engine = detect(argv := command(folder))
+    assert engine.name == "vllm" and engine.profiler is not None
+    roots = [*(folder / "venv" / "lib").glob("python3*/site-packages")]
+    arguments, more = engine.profiler.prepared(logs / "trace", roots)
+    environment = {**ENVIRONMENT, **more, "VLLM_PLUGINS": "ungate_gloo" if gloo else ""}
     stop_s = kill_s = None
     port = ports.free_port()
-    with serve(argv, engine=detect(argv), environment=environment, port=port, folder=logs, deadline_s=600) as server:
-        assert server.engine.name == "vllm"
+    with serve(
+        argv, engine=engine, environment=environment, port=port, folder=logs, deadline_s=600, arguments=arguments
+    ) as server:
         wait_ready(server, CELL)
         with Watch(server) as watch:
 
@@ -84,13 +92,17 @@ def run(folder: Path, logs: Path, *, gloo: bool, hurt: bool) -> Run:
             assert watch.fault is None
         hits = counters.total(counters.read(server.url), server.engine.cache_hits)
         answers = collect(server.url, server.model, LADDER, repeats=1 if gloo else 2)
-        proof = activation.read(server.url, PROOF, log=server.log.path)
+        with kernels.profiled(server.url, body=engine.profiler.payload(logs), folder=logs / "trace"):
+            collect(server.url, server.model, [Rung(4, 64, 4)])
+        proof = activation.read(server.url, PROOF, log=server.log.path, trace=logs / "trace")
+        operators = kernels.operators(logs / "trace")
+        progress = counters.chosen(server.url, engine.progress)
         if hurt:
             stop_s = seconds_until_noticed(server, signal.SIGSTOP)
             os.kill(worker(server).pid, signal.SIGCONT)
             kill_s = seconds_until_noticed(server, signal.SIGKILL)
     cause = server.cause()
-    return Run(result, answers, proof, hits, stop_s, kill_s, server.stop(), str(cause))
+    return Run(result, answers, proof, operators, progress, hits, stop_s, kill_s, server.stop(), str(cause))
 
 
 def worker(server: Server) -> psutil.Process:
@@ -148,12 +160,26 @@ def test_the_answers_of_the_arms_agree(shm: Run, gloo: Run, say: Callable[[str],
     assert compared.holds is True
 
 
-def test_activation_is_read_from_the_log(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
-    """vLLM has its shared-memory allreduce only where the CPU has AVX-512; elsewhere both arms run gloo, and say so."""
-    proof = activation.prove(shm.proof, gloo.proof)
+def test_activation_is_read_from_the_log_and_from_the_profilers_trace(
+    shm: Run, gloo: Run, say: Callable[[str], None]
+) -> None:
+    """Where the CPU has no AVX-512 both arms run gloo, their figures are of one path, and the proof says so."""
+    proof = activation.prove(gloo.proof, shm.proof)
     say(proof.evidence)
-    has_shm = "avx512f" in Path("/proc/cpuinfo").read_text()
-    assert proof.proof is (Proof.PROVED if has_shm else Proof.DISPROVED)
+    if not HAS_SHM:
+        say("this CPU has no AVX-512 and vLLM no shared-memory allreduce for it: the arms' figures are not comparable")
+        assert proof.proof is Proof.DISPROVED
+        return
+    assert proof.proof is Proof.PROVED
+    assert shm.proof.ways == {"fallback": True, "operator": True}
+    assert gloo.proof.ways == {"fallback": False, "operator": False}
+    told = {name: count for name, count in gloo.operators.items() if "all_reduce" in name or "allreduce" in name}
+    say(f"operators of gloo: {told}")
+    assert told, "the trace of the closed path shows what ran instead"
+
+
+def test_every_counter_of_progress_is_one_that_this_release_has(shm: Run) -> None:
+    assert set(shm.progress) == set(detect(("vllm", "serve")).progress)
 
 
 def test_a_stopped_worker_is_noticed_within_twenty_seconds(shm: Run, say: Callable[[str], None]) -> None:

@@ -72,9 +72,28 @@ def test_kernel_names_are_counted_in_profiler_traces(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     assert launched(tmp_path) == {"allreduce_fusion_kernel_oneshot_lamport<8>": 2}
     found = read("http://127.0.0.1:1", {"kernel": "fusion.*oneshot"}, trace=tmp_path)
-    assert found.ways["kernel"] is True and found.evidence["kernel"].startswith("2 launches")
+    assert found.ways["kernel"] is True and found.evidence["kernel"].startswith("2 calls of")
     assert read("http://127.0.0.1:1", {"kernel": "twoshot"}, trace=tmp_path).ways["kernel"] is False
     assert read("http://127.0.0.1:1", {"kernel": "twoshot"}, trace=tmp_path / "none").ways["kernel"] is None
+
+
+def test_operators_of_a_cpu_engine_are_read_from_the_same_traces(tmp_path: Path) -> None:
+    events = [{"cat": "cpu_op", "name": "_C::shm_allreduce"}, {"cat": "python_function", "name": "all_reduce"}]
+    (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": events}))
+    found = read("http://127.0.0.1:1", {"operator": "shm_allreduce", "kernel": "shm"}, trace=tmp_path)
+    assert found.ways == {"operator": True, "kernel": None}
+    assert read("http://127.0.0.1:1", {"operator": "^c10d::"}, trace=tmp_path).ways["operator"] is False
+
+
+def test_a_line_that_only_the_closed_path_writes_proves_by_its_absence_and_its_presence(tmp_path: Path) -> None:
+    closed, opened = tmp_path / "closed.log", tmp_path / "opened.log"
+    closed.write_text("start\nSHM communicator disabled, falling back to torch.distributed\n")
+    opened.write_text("start\n")
+    arms = [read("http://127.0.0.1:1", {"fallback": "falling back"}, log=log) for log in (closed, opened)]
+    assert [arm.ways["fallback"] for arm in arms] == [False, True]
+    assert prove(*arms).proof is Proof.PROVED
+    assert prove(arms[1], arms[1]).proof is Proof.DISPROVED
+    assert read("http://127.0.0.1:1", {"fallback": "x"}, log=tmp_path / "none").ways["fallback"] is None
 
 
 def test_a_server_without_a_profiler_is_refused() -> None:

@@ -77,8 +77,8 @@ def run(gap_s: float, ttft_s: float, healthy: list[Curve], cell: Cell, load_s: f
 def test_a_collapsed_server_is_measured_and_not_called_broken() -> None:
     """The story's ratio: 78.6 tokens a second where 3,740 are healthy is a figure, and the load that gives it short."""
     cell = Cell(concurrency=8, prompt_tokens=8, output_tokens=200)
-    healthy, before = run(0.01, 0.05, [], cell, 3.0)
-    assert healthy.valid and before.curve is not None
+    _, before = run(0.03, 0.05, [], cell, 3.0)
+    assert before.curve is not None
     result, _ = run(0.5, 1.0, [before.curve], cell, 6.0)
     assert result.stopped.startswith("collapsed: ") and result.completed == 0 and result.failed == 0
     assert result.valid, result.invalid

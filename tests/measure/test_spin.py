@@ -26,9 +26,36 @@ REPORTS = {
     "three stacks hang": (gpu(2, 85, 0), gpu(98, 300, 90), gpu(100, 98, 0)),
     # eugr/spark-vllm-docker#260: a deadlock; no idle sample was given.
     "22 W where 45 W is healthy": (None, gpu(96, 45, 30), gpu(96, 22, 0)),
+    # pytorch/pytorch#22671: a training that freezes, no idle sample; the busy one is the board's usual draw.
+    "frozen at 65 to 76 W of 300": (None, gpu(98, 230, 4), gpu(100, 69, 0)),
     # nebius/soperator#796: the rule that an operator asked for.
     "busy at idle power": (gpu(0, 90, 0), gpu(99, 600, 1000), gpu(100, 110, 0)),
 }
+
+
+def gpus(*each: tuple[float, float], tokens: float | None) -> Window:
+    means = [(f"{n}/utilisation", u) for n, (u, _) in enumerate(each)] + [
+        (f"{n}/power", p) for n, (_, p) in enumerate(each)
+    ]
+    return Window("load", 30.0, None, tokens, None, None, tuple(means))
+
+
+def test_a_lost_rank_reads_idle_while_those_that_wait_for_it_read_busy() -> None:
+    """vllm-project/vllm#8395: three of four GPUs at 100 %, one at 0 %; pytorch/pytorch#137268: one of two."""
+    band = fit(gpu(0, 60, 0, 4), gpu(97, 280, 900, 4))
+    stuck = gpus((100, 95), (100, 96), (0, 62), (100, 94), tokens=0)
+    spin = diagnose(stuck, band)
+    assert spin is not None and "3 of 4 GPUs at 100 % utilisation at 95 W" in spin.evidence
+    pair = diagnose(gpus((0, 62), (100, 92), tokens=0), band)
+    assert pair is not None and "1 of 2 GPUs" in pair.evidence
+    one_works = gpus((100, 95), (100, 270), tokens=100)
+    assert diagnose(one_works, band) is None, "a rank that computes alone is slow, and the others wait for its work"
+
+
+def test_a_pipeline_whose_later_stages_are_busy_before_any_request() -> None:
+    """zai-org/GLM-130B#32: no text was given, GPU 0 at 0 %, the others at 100 % and 66 W of 300 W."""
+    spin = diagnose(gpus((0, 53), (100, 66), (100, 66), tokens=None), fit(None, gpu(100, 250, 10)), loaded=False)
+    assert spin is not None and spin.what == "busy with no request to serve" and "2 of 3 GPUs" in spin.evidence
 
 
 @pytest.mark.parametrize("name", REPORTS)

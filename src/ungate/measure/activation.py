@@ -55,8 +55,9 @@ def read(
     """Look for the recipe's proof on a server that has been under load.
 
     ``proof`` maps ``counter`` to the name of a counter that only the opened path increases (``lab:fused_calls_total``),
-    ``log`` to a regular expression for a line of this start's log, ``kernel`` to a regular expression for a kernel
-    name in a profiler trace below ``trace``. An unknown way, or one whose source is missing, reads as None.
+    ``log`` to a regular expression for a line of this start's log, ``fallback`` to one for a line that is written only
+    where the path is not taken, ``kernel`` and ``operator`` to regular expressions for the name of a kernel or of a
+    PyTorch operator in a profiler trace below ``trace``. An unknown way, or one whose source is missing, reads as None.
     """
     ways: dict[str, bool | None] = {}
     evidence: dict[str, str] = {}
@@ -66,8 +67,13 @@ def read(
                 ways[way], evidence[way] = _counter(url, metrics, wanted)
             case "log":
                 ways[way], evidence[way] = _log(log, wanted)
+            case "fallback":
+                fell, evidence[way] = _log(log, wanted)
+                ways[way] = None if fell is None else not fell
             case "kernel":
-                ways[way], evidence[way] = _kernel(trace, wanted)
+                ways[way], evidence[way] = _traced("kernel", kernels.launched(trace) if trace else {}, wanted)
+            case "operator":
+                ways[way], evidence[way] = _traced("operator", kernels.operators(trace) if trace else {}, wanted)
             case _:
                 ways[way], evidence[way] = None, f"'{way}' is no way of proof that ungate knows"
     return Reading(ways, evidence)
@@ -95,14 +101,13 @@ def _log(log: Path | None, pattern: str) -> tuple[bool | None, str]:
     return False, f"none of {len(lines)} log lines has {pattern}"
 
 
-def _kernel(trace: Path | None, pattern: str) -> tuple[bool | None, str]:
-    names = kernels.launched(trace) if trace else None
+def _traced(what: str, names: Mapping[str, int], pattern: str) -> tuple[bool | None, str]:
     if not names:
-        return None, "there is no profiler trace with kernels"
+        return None, f"there is no profiler trace with {what}s"
     found = [name for name in names if re.search(pattern, name)]
     if found:
-        return True, f"{names[found[0]]} launches of {found[0][:120]}"
-    return False, f"none of {len(names)} kernels in the trace has {pattern}"
+        return True, f"{names[found[0]]} calls of {found[0][:120]} in the trace"
+    return False, f"none of {len(names)} {what}s in the trace has {pattern}"
 
 
 def prove(baseline: Reading, candidate: Reading) -> Activation:

@@ -17,7 +17,7 @@ from collections import Counter
 
 from aiohttp import web
 
-__all__ = ["CACHE_HITS", "FAULTS", "application", "main"]
+__all__ = ["CACHE_HITS", "FAULTS", "RIGHT", "application", "main"]
 
 FAULTS: dict[str, str] = {
     "none": "answers as asked",
@@ -34,8 +34,17 @@ FAULTS: dict[str, str] = {
     "cached": "prompts are found in a prefix cache",
     "no-done": "complete stream without [DONE]",
     "garbage": "an event that is no JSON",
+    "empty": "HTTP 200 and [DONE], no token",
+    "headers-only": "HTTP 200 and a normal end, nothing in it",
+    "busy": "HTTP 503, come back later",
+    "pings": "comments keep the connection alive, no token comes",
+    "comments": "comments, event lines and CRLF around a right answer",
+    "two-a-chunk": "two tokens in a chunk, as speculative decoding sends them",
 }
 """What each fault does, in words."""
+
+RIGHT = frozenset({"none", "comments"})
+"""Those that are none: odd, but what the protocol allows."""
 
 CACHE_HITS = "fake:prefix_cache_hits_total"
 """The counter of prompt tokens from the prefix cache."""
@@ -73,10 +82,18 @@ class _Fake:
             fault = "none"
         if fault == "http-500":
             return web.json_response({"error": {"message": "the engine is gone"}}, status=500)
+        if fault == "busy":
+            return web.json_response({"error": {"message": "busy"}}, status=503, headers={"Retry-After": "1"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         if fault == "silent":
             await asyncio.sleep(3600)
+        while fault == "pings":
+            await response.write(b": ping\n\n")
+            await asyncio.sleep(0.2)
+        if fault in {"empty", "headers-only"}:
+            await response.write(_DONE if fault == "empty" else b"")
+            return response
         await self._tokens(request, response, body, fault, arrived)
         return response
 
@@ -87,6 +104,8 @@ class _Fake:
         assert isinstance(asked, int) and isinstance(prompt, (list, str))  # a text counts a token a character
         half, held = asked // 2, b""
         due = arrived + self._ttft
+        if fault == "comments":
+            await response.write(b": ping\r\n\r\nretry: 3000\r\n\r\n")
         for index in range(asked):
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             # Late by more than half a gap, it goes on from now: an engine does not hurry to make up for lost time.
@@ -97,6 +116,10 @@ class _Fake:
             last = index == asked - 1
             reason = ("stop" if fault == "finish-stop" else "length") if last else None
             chunk = _event({"choices": [{"index": 0, "text": "x", "finish_reason": reason}]})
+            if fault == "comments":
+                chunk = b"event: message\r\n" + chunk.replace(b"\n\n", b"\r\n\r\n") + b": ping\r\n\r\n"
+            if fault == "two-a-chunk" and index % 2 and not last:
+                continue
             if fault == "glued" and index and not last:
                 held += chunk
                 continue

@@ -32,8 +32,9 @@ _LATE_S = 0.1  # a request of a rate that is sent this much after it was due cou
 class Progress:
     """How far a load run is.
 
-    ``seconds``, ``completed`` and ``failed`` are of this phase; ``tokens`` never goes back.
-    ``tokens_per_second`` covers the last two seconds and is None before the phase's first token.
+    ``seconds``, ``completed`` and ``failed`` are of this phase; ``tokens`` never goes back. It counts for each chunk
+    as many tokens as those of the ended requests held. ``tokens_per_second`` covers the last two seconds and is None
+    before the phase's first token.
     """
 
     phase: str  # "warm-up" or "measure"
@@ -135,7 +136,8 @@ class _Run:
         self._on_progress = on_progress
         self._outcomes: list[Outcome] = []
         self._phase = "warm-up"
-        self._tokens = 0
+        self._tokens = 0.0
+        self._per_event, self._counted = 1.0, (0, 0)
         self._stop: Stop | None = None
         self._lags: list[float] = []
         self._late = 0
@@ -193,7 +195,7 @@ class _Run:
         task = asyncio.create_task(work)
         lag = asyncio.create_task(self._watch_lag())
         begun, before = time.perf_counter(), self._tokens
-        recent: list[tuple[float, int]] = [(begun, before)]
+        recent: list[tuple[float, float]] = [(begun, before)]
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=_TICK_S)
@@ -204,7 +206,7 @@ class _Run:
                 recent.append((now, self._tokens))
                 done = sum(outcome.ok for outcome in self._outcomes)
                 failed = len(self._outcomes) - done
-                stop = self._on_progress(Progress(self._phase, now - begun, done, failed, self._tokens, speed))
+                stop = self._on_progress(Progress(self._phase, now - begun, done, failed, int(self._tokens), speed))
                 if not stop and now - begun > self._plan.deadline_s and not task.done():
                     stop = Stop(f"the {self._phase} did not end within {self._plan.deadline_s:g} s")
                 if stop:
@@ -223,13 +225,20 @@ class _Run:
             await asyncio.sleep(_LAG_TICK_S)
             self._lags.append(max(0.0, time.perf_counter() - asked))
 
-    def _count(self, tokens: int) -> None:
-        self._tokens += tokens
+    def _count(self, events: int) -> None:
+        self._tokens += events * self._per_event
+
+    def _keep(self, outcome: Outcome) -> None:
+        """The usage of a finished request tells how many tokens an event holds: a chunk may carry several."""
+        self._outcomes.append(outcome)
+        if outcome.ok and outcome.tokens and outcome.times:
+            self._counted = (self._counted[0] + outcome.tokens, self._counted[1] + len(outcome.times))
+            self._per_event = max(1.0, self._counted[0] / self._counted[1])
 
     async def _one(self, purpose: str, index: int, due: float | None = None) -> Outcome:
         request = self._plan.request(purpose, index)
         return await complete(
-            self._session, self._plan.endpoint, request, keep=self._outcomes.append, due=due, on_token=self._count
+            self._session, self._plan.endpoint, request, keep=self._keep, due=due, on_token=self._count
         )
 
     async def _warm_up(self) -> None:

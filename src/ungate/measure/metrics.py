@@ -17,7 +17,8 @@ __all__ = ["samples", "write_raw"]
 def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     """Every metric of one cell of one server start; a value that does not exist is None, with the reason as note.
 
-    Latencies are in seconds, ``zero_gap_share`` and ``failed_share`` are shares of 1.
+    Latencies are in seconds, ``zero_gap_share``, ``cached_share`` and ``failed_share`` are shares
+    of 1.
     """
     note = "; ".join(result.invalid)
     values: list[tuple[str, float | None, str]] = [
@@ -29,6 +30,7 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     answered = result.completed + result.failed
     values += [
         ("zero_gap_share", result.zero_gaps, "1"),
+        ("cached_share", result.cached, "1"),
         ("failed_share", result.failed / answered if answered else None, "1"),
         ("client_lag_p99", result.lag_p99_s, "s"),
     ]

@@ -16,6 +16,7 @@ __all__ = [
     "MAX_CACHED",
     "MAX_LAG_S",
     "MAX_LAG_SHARE",
+    "MAX_PER_EVENT",
     "MAX_ZERO_GAPS",
     "ZERO_GAP_S",
     "LoadResult",
@@ -30,6 +31,10 @@ ZERO_GAP_S = 5e-5
 
 MAX_ZERO_GAPS = 0.05
 """Above this share of zero gaps a cell is invalid. Starved API servers showed 0.57 to 0.75; healthy ones under 0.02."""
+
+MAX_PER_EVENT = 1.05
+"""Above this many tokens an event the gaps are between chunks and not between tokens: speculative decoding sends
+several at once, and so does a server that falls behind."""
 
 MAX_CACHED = 0.02
 """Above this share of prompt tokens from a prefix cache a cell is invalid: a warm cache alone has made a sweep
@@ -74,11 +79,11 @@ def spread(values: Sequence[float]) -> Spread | None:
 class LoadResult:
     """One cell on one server start.
 
-    Latencies in seconds, over the requests that succeeded. ``window_s`` is the span that throughput
-    refers to: with a duration, from the end of the ramp until the last request may start; with a number
-    of requests, from the first start to the last end. ``invalid`` lists why the cell's figures must
-    not be compared; ``stopped`` is the reason of an early stop, and then tokens of requests that were cut
-    off count for ``tokens_per_second``. Both rates are None when nothing arrived. ``zero_gaps`` and
+    Latencies in seconds, over the requests that succeeded; ``itl`` is None where chunks hold several tokens.
+    ``window_s`` is the span that throughput refers to: with a duration, from the end of the ramp until the last
+    request may start; with a number of requests, from the first start to the last end. ``invalid`` lists why the
+    cell's figures must not be compared; ``stopped`` is the reason of an early stop, and then tokens of requests that
+    were cut off count for ``tokens_per_second``. Both rates are None when nothing arrived. ``zero_gaps`` and
     ``cached`` are shares of 1: gaps between tokens that are zero, prompt tokens from a prefix cache.
     """
 
@@ -122,17 +127,17 @@ def _events(outcome: Outcome) -> tuple[float, ...]:
     return outcome.times
 
 
-def _window_tokens(outcomes: Sequence[Outcome], begin: float, end: float) -> float:
+def _window_tokens(outcomes: Sequence[Outcome], begin: float, end: float, held: float) -> float:
     """Tokens that arrived in [begin, end]; an event that carried several counts with its share of the usage.
 
-    A request that was cut off when the run was stopped has no usage: its events count one token each.
+    A request that was cut off when the run was stopped has no usage: its events count ``held`` tokens each.
     """
     total = 0.0
     for outcome in outcomes:
         times = _events(outcome)
         if times:
             inside = sum(begin <= moment <= end for moment in times)
-            total += inside * (len(times) if outcome.tokens is None else outcome.tokens) / len(times)
+            total += inside * (held if outcome.tokens is None else outcome.tokens / len(times))
     return total
 
 
@@ -170,11 +175,16 @@ def summarise(
         if outcome.tokens is not None and outcome.tokens > 1:
             tpot.append((times[-1] - times[0]) / (outcome.tokens - 1))
         itl.extend(later - earlier for earlier, later in pairwise(times))
+    events = sum(len(_events(outcome)) for outcome in good)
+    held = sum(outcome.tokens or 0 for outcome in good) / events if events else 1.0
+    several = held > MAX_PER_EVENT
+    if several:
+        notes = (*notes, f"a chunk holds {held:.1f} tokens on average: the time between tokens is not known")
     zero_gaps = sum(gap < ZERO_GAP_S for gap in itl) / len(itl) if itl else None
     lag = float(np.percentile(np.asarray(lags), 99)) if lags else None
     faults = Counter(outcome.fault for outcome in outcomes if outcome.fault and not (stop and outcome.cut))
     ended = sum(begin <= outcome.end <= end for outcome in good)
-    tokens = _window_tokens(flowing, begin, end)
+    tokens = _window_tokens(flowing, begin, end, max(1.0, held))
     if not tokens and stop and stop.usable and any(outcome.cut for outcome in outcomes):
         tokens = 1.0
         notes = (*notes, f"no token came in {width:.0f} s: the throughput is an upper bound")
@@ -208,7 +218,7 @@ def summarise(
         requests_per_second=ended / width if good and width > 0 else None,
         ttft=spread(ttft),
         tpot=spread(tpot),
-        itl=spread(itl),
+        itl=None if several else spread(itl),
         e2e=spread(e2e),
         zero_gaps=zero_gaps,
         cached=share,

@@ -17,7 +17,7 @@ from ungate.errors import Refusal
 from ungate.host.children import Child, tail
 from ungate.host.progress import Report, silent
 from ungate.measure import load
-from ungate.measure.fake import CACHE_HITS, FAULTS
+from ungate.measure.fake import CACHE_HITS, FAULTS, RIGHT
 from ungate.measure.result import LoadResult
 from ungate.model import Cell
 
@@ -142,10 +142,11 @@ def _accuracy(url: str) -> list[Check]:
 
 def _fault(url: str, fault: str, every: int) -> Check:
     """Thirty requests, as many of them faulty as the period says; every faulty one must be noticed and no other."""
+    _truth(url)
     result = load.run(
         f"{url}/{fault}/{every}", "fake", _FAULTY, requests=30, warmup=0, stall_s=_STALL_S, cache_hits=(CACHE_HITS,)
     )
-    what = FAULTS[fault] + ("" if fault == "none" else " on all" if every == 1 else f" on 1 in {every}")
+    what = FAULTS[fault] + ("" if fault == "none" else " on all" if every == 1 else f", 1 in {every}")
     name = fault if every > 1 else f"{fault} on all"
     if fault == "glued":
         seen = "no gap seen" if result.zero_gaps is None else f"{result.zero_gaps:.0%} zero gaps"
@@ -153,11 +154,27 @@ def _fault(url: str, fault: str, every: int) -> Check:
     if fault == "cached":
         seen = "no counter read" if result.cached is None else f"{result.cached:.0%} of the prompt tokens"
         return Check(name, what, "cell marked invalid", f"{seen}; {_marked(result)}", not result.valid)
-    wanted = 0 if fault == "none" else 30 // every
+    if fault == "two-a-chunk":
+        itl = "ITL withheld" if result.itl is None else f"ITL {result.itl.mean * 1000:.0f} ms"
+        passed = result.itl is None and result.completed == 30 and _near(result)
+        return Check(name, what, "all tokens counted, ITL withheld", f"{_tokens(result):.0f} tokens, {itl}", passed)
+    wanted = 0 if fault in RIGHT else 30 // every
     words = "; ".join(text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…" for text, _ in result.faults) or "no fault"
     # A healthy answer may still be marked invalid: on a starved machine its chunks do arrive glued together.
     passed = result.failed == wanted and result.completed == 30 - wanted and (not wanted or not result.valid)
+    if not wanted:
+        # What stands before the first token must not be taken for one.
+        passed = passed and result.ttft is not None and result.ttft.mean >= 0.9 * _truth(url).get("ttft_s", 0.0)
     return Check(name, what, f"{wanted} of 30 failed", f"{result.failed} of 30: {words}", passed)
+
+
+def _tokens(result: LoadResult) -> float:
+    return (result.tokens_per_second or 0.0) * result.window_s
+
+
+def _near(result: LoadResult) -> bool:
+    """Whether the throughput rests on every token that was asked for."""
+    return abs(_tokens(result) / (30 * _FAULTY.output_tokens) - 1) < 0.02
 
 
 def _marked(result: LoadResult) -> str:

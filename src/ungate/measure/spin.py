@@ -68,25 +68,44 @@ def diagnose(window: Window, band: Band, *, loaded: bool = True) -> Spin | None:
     ``loaded`` False: no request is being served. Then a GPU that reads busy spins for nobody, or hangs in a
     call that a dead process left behind.
     """
-    utilisation, power = _mean(window.gpu("utilisation")), _mean(window.gpu("power"))
-    busy = (
-        utilisation is not None
-        and band.busy_utilisation is not None
-        and utilisation >= _BUSY_UTILISATION * band.busy_utilisation
-    )
+    gpus = _gpus(window)
+    busy = [
+        gpu
+        for gpu in gpus
+        if band.busy_utilisation is not None and gpu.utilisation >= _BUSY_UTILISATION * band.busy_utilisation
+    ]
     if busy and not loaded:
-        return Spin("gpu", "busy with no request to serve", _gpu_words(utilisation, power, band))
+        return Spin("gpu", "busy with no request to serve", _gpu_words(busy, gpus, band))
     if not loaded or not _slow(window, band):
         return None
-    if busy and power is not None and band.busy_power is not None:
+    powers = [gpu.power for gpu in busy if gpu.power is not None]
+    if powers and band.busy_power is not None:
         # Without an idle sample idle counts as 0 W, which only makes the rule stricter.
         idle = band.idle_power or 0.0
         limit = idle + _LOW_POWER * (band.busy_power - idle)
-        if power <= limit:
-            words = _gpu_words(utilisation, power, band)
+        # One rank that is lost reads idle while those that wait for it read busy: none of them may be at work.
+        if max(powers) <= limit:
+            words = _gpu_words(busy, gpus, band)
             return Spin("gpu", "spinning on a synchronisation", f"{words}; {_speed_words(window, band)}")
         return None
     return _cpu(window, band)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gpu:
+    utilisation: float
+    power: float | None
+
+
+def _gpus(window: Window) -> list[_Gpu]:
+    """Each GPU that gave its utilisation."""
+    means = dict(window.gpus)
+    found = []
+    for name, value in window.gpus:
+        gpu, _, field = name.partition("/")
+        if field == "utilisation" and value is not None:
+            found.append(_Gpu(value, means.get(f"{gpu}/power")))
+    return found
 
 
 def _cpu(window: Window, band: Band) -> Spin | None:
@@ -107,10 +126,12 @@ def _slow(window: Window, band: Band) -> bool:
     return healthy is not None and now is not None and now < SLOW * healthy
 
 
-def _gpu_words(utilisation: float | None, power: float | None, band: Band) -> str:
-    words = f"{utilisation:.0f} % utilisation"
-    if power is not None:
-        words += f" at {power:.0f} W"
+def _gpu_words(busy: Sequence[_Gpu], gpus: Sequence[_Gpu], band: Band) -> str:
+    words = "" if len(busy) == len(gpus) else f"{len(busy)} of {len(gpus)} GPUs at "
+    words += f"{fmean(gpu.utilisation for gpu in busy):.0f} % utilisation"
+    powers = [gpu.power for gpu in busy if gpu.power is not None]
+    if powers:
+        words += f" at {fmean(powers):.0f} W"
         if band.busy_power is not None:
             words += f" (healthy load: {band.busy_power:.0f} W)"
     return words

@@ -26,7 +26,7 @@ _QUOTED = 160  # characters of a server's own words that are kept in an outcome
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked: token ids, output length, and the seconds without a byte after which the stream counts as hung."""
+    """What is asked: token ids, output length, and the seconds without a token after which a stream counts as hung."""
 
     index: int
     model: str
@@ -182,24 +182,29 @@ async def complete(
     payload = json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     reader, sent = _Reader(on_token), list[float]()
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=request.stall_s, sock_read=request.stall_s)
-    start = time.perf_counter()
-    fault = ""
+    timeout = aiohttp.ClientTimeout(total=None)
+    start, seen = time.perf_counter(), 0
+    fault, loop = "", asyncio.get_running_loop()
     try:
-        async with session.post(
-            url, data=payload, headers=headers, timeout=timeout, trace_request_ctx=sent
-        ) as response:
+        # Not the socket's silence but that of tokens: a proxy keeps a connection to a dead engine alive with comments.
+        async with (
+            asyncio.timeout(request.stall_s) as limit,
+            session.post(url, data=payload, headers=headers, timeout=timeout, trace_request_ctx=sent) as response,
+        ):
             if response.status != 200:
                 text = (await response.text(errors="replace"))[:_QUOTED].strip()
                 fault = f"HTTP {response.status}" + (f": {text}" if text else "")
             else:
                 async for data in response.content.iter_any():
                     reader.feed(data, time.perf_counter())
+                    if len(reader.times) > seen:
+                        seen = len(reader.times)
+                        limit.reschedule(loop.time() + request.stall_s)
     except asyncio.CancelledError:
         keep(_outcome(reader, request, due, (*sent, start)[0], CUT))
         raise
     except TimeoutError:
-        fault = f"nothing came for {request.stall_s:g} s"
+        fault = f"no token came for {request.stall_s:g} s"
     except (aiohttp.ClientError, OSError) as error:
         fault = f"connection lost: {type(error).__name__} {error}"[:_QUOTED].strip()
     outcome = _outcome(reader, request, due, (*sent, start)[0], fault or _fault(reader, request))

