@@ -28,9 +28,11 @@ from ungate.errors import Refusal
 from ungate.host.index import fetch
 from ungate.host.packages import Package, below
 from ungate.model import Gate, ScanResult, Series, Target
-from ungate.patch import open_series, verify
+from ungate.patch import open_series
 from ungate.patch.content import changed
 from ungate.patch.proof import compiles, preprocesses
+from ungate.patch.verify import twins
+from ungate.pipeline.confirming import scanned_again
 from ungate.scan import scan
 
 _SOURCES = frozenset({".py", ".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hpp", ".inl", ".jinja", ".txt"})
@@ -75,38 +77,30 @@ def _copy(release: str, folder: Path) -> tuple[Package, ...]:
     return below(folder)
 
 
-def _confirmed(series: Series, packages: tuple[Package, ...], before: ScanResult) -> tuple[str, tuple[Gate, ...]]:
-    """Write the series, scan, compile and preprocess, and put the files back; what was wrong, and the gates."""
+def _confirmed(series: Series, packages: tuple[Package, ...], before: ScanResult) -> tuple[str, dict[str, Gate]]:
+    """Write the series, scan, compile and preprocess, and put the files back; what was wrong, and each gate's twin."""
     contents = changed(series, packages)
     root = packages[0].root
     try:
         for path, _, after in contents.values():
             path.write_bytes(after)
-        found = scan(packages, files=frozenset(series.after), names=before.names)
-        wrong = [*verify(series, before.gates, found.gates), *compiles(series, root), *preprocesses(series, root)]
+        found, wrong = scanned_again(series, packages, before)
+        wrong = (*wrong, *compiles(series, root), *preprocesses(series, root))
     finally:
         for path, old, _ in contents.values():
             path.write_bytes(old)
     danger = next((f"{each.what} {each.evidence[-200:]}" for each in wrong if each.severity == "danger"), "")
-    return danger, found.gates
-
-
-def _twins(gates: Sequence[Gate], label: dict[str, Any], series: Series) -> list[Gate]:
-    """The gates of the label after the edits: its lines moved by what was inserted above them."""
-    file = label["file"]
-    edits = [edit for edit in series.edits if edit.file == file]
-    moved = sum(edit.new.count(b"\n") - edit.old.count(b"\n") for edit in edits if edit.why.startswith("brings in"))
-    return _matching(gates, {**label, "line": label["line"] + moved, "span": [n + moved for n in label["span"]]})
+    return danger, twins(series, before.gates, found)
 
 
 def _record(record: dict[str, Any], release: str, packages: tuple[Package, ...], before: ScanResult) -> Iterator[Point]:
     for number in record["target_archs"]:
         labels = []
         for label in record["gates"]:
-            was, now = label["passes_before"], label["passes_after"]
-            if was is None or now is None or record["flip"] == "opaque":
+            was, will = label["passes_before"], label["passes_after"]
+            if was is None or will is None or record["flip"] == "opaque":
                 yield _point(record, release, label, number, "left out", "not decided by the text")
-            elif number in now and number not in was:
+            elif number in will and number not in was:
                 labels.append(label)
         asked = {id(label): _matching(before.gates, label) for label in labels}
         gates = [gate for some in asked.values() for gate in some]
@@ -114,19 +108,19 @@ def _record(record: dict[str, Any], release: str, packages: tuple[Package, ...],
             continue
         try:
             series = open_series(record["id"], gates, Target(number), packages)
-            danger, after = _confirmed(series, packages, before) if series.edits else ("", before.gates)
+            danger, after = _confirmed(series, packages, before) if series.edits else ("", {})
         except Refusal as refusal:
-            danger, after, series = str(refusal), (), Series("", Target(number), (), {}, {})
+            danger, after, series = str(refusal), {}, Series("", Target(number), (), {}, {})
         refused = {gate.id: why for gate, why in series.refused}
         for label in labels:
             own = asked[id(label)]
-            twins = _twins(after, label, series)
+            now = [after.get(gate.id, gate) for gate in own]
             why = next((refused[gate.id] for gate in own if gate.id in refused), "")
             if not own:
                 outcome = "not found"
             elif danger:
                 outcome, why = "not confirmed", danger
-            elif twins and all(gate.passes.lets(number) for gate in twins):
+            elif all(gate.passes.lets(number) for gate in now):
                 outcome = "opened"
             else:
                 outcome = "refused" if why else "still closed"

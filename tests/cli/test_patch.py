@@ -171,3 +171,51 @@ def test_a_bundle_that_does_not_fit_changes_nothing(run: Run, site: Path, bundle
     code, _, err = run("push", str(bundle))
     assert code == 3 and "nothing was changed" in err and "kernels 1.0" in err
     assert _files(site) == before
+
+
+def test_a_policy_or_a_series_and_not_both(run: Run, site: Path, tmp_path: Path) -> None:
+    before = _files(site)
+    for arguments in (("push",), ("push", "story", "--policy", "p.toml"), ("diff", "story", "--policy", "p.toml")):
+        code, out, err = run(*arguments)
+        assert code == 3 and out == "" and "SERIES, or --policy FILE" in err
+    code, _, err = run("push", "--policy", str(tmp_path / "none.toml"))
+    assert code == 3 and "none.toml" in err and "Traceback" not in err
+    assert _files(site) == before
+
+
+_POLICY = """format = 1
+feature = "flashinfer-allreduce-fusion"
+target = "sm_120"
+arguments = ["--enable-flashinfer-allreduce-fusion"]
+[packages]
+sglang = "{version}"
+[place]
+tensor_parallel = 4
+"""
+
+
+@pytest.mark.wheels
+def test_a_policy_is_written_into_the_real_packages(
+    capsys: pytest.CaptureFixture[str], story_site: Path, tmp_path: Path
+) -> None:
+    cells = "".join(
+        f'[[cell]]\nconcurrency = {count}\nprompt_tokens = 1024\noutput_tokens = 64\ndecision = "{decision}"\n'
+        for count, decision in ((1, "keep"), (16, "keep"), (64, "revert"))
+    )
+    fitting, other = tmp_path / "fitting.toml", tmp_path / "other.toml"
+    fitting.write_text(_POLICY.format(version="0.5.9") + cells)
+    other.write_text(_POLICY.format(version="0.5.8") + cells)
+    site = ("--site", str(story_site))
+    before = _files(story_site)
+    assert main(["patch", "push", "--policy", str(other), *site]) == 3
+    assert "measured with sglang 0.5.8, and 0.5.9 is installed" in capsys.readouterr().err
+    assert main(["patch", "push", "--policy", str(fitting), "--target", "sm_90", *site]) == 3
+    assert "measured on sm_120, not on sm_90" in capsys.readouterr().err
+    assert main(["patch", "push", "--policy", str(fitting), *site, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["switched_on_by"] == ["--enable-flashinfer-allreduce-fusion"]
+    assert len(told["unsaid"]) == 1 and "4 ranks" in told["unsaid"][0], "the flag steps over the default's gate"
+    communicator = (story_site / "sglang/srt/layers/communicator.py").read_text()
+    assert "_is_sm100_supported or (is_sm120_supported() and 1 <= batch_size <= 16))" in communicator
+    assert main(["patch", "pop", *site]) == 0
+    assert _files(story_site) == before

@@ -13,6 +13,20 @@ from ungate.cli.output import document, notes, paper, progress
 __all__ = ["patch"]
 
 
+_policy_option = click.option(
+    "--policy",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Open the feature of a policy, and only where the policy uses it; instead of SERIES.",
+)
+_row_option = click.option(
+    "--row-bytes",
+    metavar="BYTES",
+    type=click.IntRange(1),
+    help="With --policy: bytes of one row of the message (hidden size x bytes an element), for tables of sizes.",
+)
+
+
 @click.group()
 def patch() -> None:
     """Open gates in the installed packages, reversibly: all of a series or nothing, and every byte can be put back.
@@ -25,34 +39,61 @@ def patch() -> None:
 @click.argument("series", required=False)
 @target_option
 @environment_options
+@_policy_option
+@_row_option
 @json_option
-def diff(series: str | None, target: str | None, site: Path | None, python: Path | None, as_json: bool) -> int:
+def diff(
+    series: str | None,
+    target: str | None,
+    site: Path | None,
+    python: Path | None,
+    policy: Path | None,
+    row_bytes: int | None,
+    as_json: bool,
+) -> int:
     """Show what SERIES would change as a unified diff; without SERIES, what is pushed.
 
     In a pipe the diff is plain and `git apply` takes it at the packages' folder. No file is touched.
     """
     from rich.console import Console
 
-    from ungate.cli._patch_series import series_for
     from ungate.cli._patch_view import header, refusals, show_diff
     from ungate.host.environment import resolve
     from ungate.patch.diff import unified
 
     environment = resolve(site, python)
-    if series is None:
+    if series is None and policy is None:
         return _pushed_diff(environment, as_json)
-    with progress() as report:
-        made, packages, _ = series_for(series, environment, target, report)
-        text = unified(made, packages)
+    made, packages, _, unsaid, _ = _asked(series, policy, row_bytes, environment, target)
+    text = unified(made, packages)
     if as_json:
-        document({"series": made, "diff": text})
+        document({"series": made, "diff": text, "unsaid": unsaid})
         return 0
     console: Console = notes()
     console.print(header(made))
     for line in refusals(made):
         console.print(line)
+    for each in unsaid:
+        console.print(each, style="yellow", markup=False)
     show_diff(text)
     return 0
+
+
+def _asked(
+    series: str | None, policy: Path | None, row_bytes: int | None, environment: Any, target: str | None
+) -> tuple[Any, Any, Any, tuple[str, ...], tuple[str, ...]]:
+    """The series that was named, by itself or by a policy; what the policy could not say; how it is switched on."""
+    from ungate.cli._patch_series import series_for, series_of_policy
+
+    if (series is None) == (policy is None):
+        raise click.UsageError("Name one of the two: SERIES, or --policy FILE.")
+    with progress() as report:
+        if policy is None:
+            assert series is not None
+            return *series_for(series, environment, target, report), (), ()
+        made, packages, found, read, unsaid = series_of_policy(policy, environment, target, row_bytes, report)
+    switched = (*(f"{name}={value}" for name, value in read.environment.items()), *read.arguments)
+    return made, packages, found, tuple(f"not written: {each}" for each in unsaid), switched
 
 
 def _pushed_diff(environment: Any, as_json: bool) -> int:
@@ -76,29 +117,42 @@ def _pushed_diff(environment: Any, as_json: bool) -> int:
 
 
 @patch.command()
-@click.argument("series")
+@click.argument("series", required=False)
 @target_option
 @environment_options
 @click.option("--wait", default=60.0, metavar="SECONDS", help="How long to wait for another push to end (60).")
+@_policy_option
+@_row_option
 @json_option
-def push(series: str, target: str | None, site: Path | None, python: Path | None, wait: float, as_json: bool) -> int:
+def push(
+    series: str | None,
+    target: str | None,
+    site: Path | None,
+    python: Path | None,
+    wait: float,
+    policy: Path | None,
+    row_bytes: int | None,
+    as_json: bool,
+) -> int:
     """Write SERIES into the installed packages: all of it or nothing.
 
-    The edits are scanned again first. A second push does nothing and says so.
+    The edits are scanned again first. A second push does nothing and says so. With --policy FILE the gates open only
+    for the requests in flight and the ranks that the policy measured, where the code has a place for them.
     """
-    from ungate.cli._patch_series import checked, series_for
+    from ungate.cli._patch_series import checked
     from ungate.host.environment import resolve
     from ungate.patch import stack
 
     environment = resolve(site, python)
+    made, packages, found, unsaid, switched = _asked(series, policy, row_bytes, environment, target)
     with progress() as report:
-        made, packages, gates = series_for(series, environment, target, report)
-        checked(made, packages, gates, report)
+        checked(made, packages, found, report)
         pushed = stack.push(made, packages, deadline_s=wait)
     standing = {each.name for each in stack.applied(pushed.root)} if not pushed.done else set()
     note = "it is pushed already" if made.name in standing else pushed.note
     if as_json:
-        document({"pushed": pushed.done, "note": note, "root": pushed.root, "series": made, "dropped": pushed.dropped})
+        told = {"pushed": pushed.done, "note": note, "root": pushed.root, "series": made, "dropped": pushed.dropped}
+        document({**told, "unsaid": unsaid, "switched_on_by": switched})
         return 0
     console = paper()
     for name in pushed.dropped:
@@ -111,8 +165,12 @@ def push(series: str, target: str | None, site: Path | None, python: Path | None
     console.print(header(made))
     for line in refusals(made):
         console.print(line)
+    for each in unsaid:
+        console.print(each, style="yellow", markup=False)
     for file in pushed.files:
         console.print(f"  {file}", style="cyan", markup=False)
+    if switched:
+        console.print(f"The server needs: {' '.join(switched)}", markup=False, soft_wrap=True)
     console.print(f"Pushed into {pushed.root}. To undo: ungate patch pop --site {pushed.root}", markup=False)
     return 0
 

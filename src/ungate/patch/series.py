@@ -9,7 +9,7 @@ from pathlib import Path
 from ungate.host.packages import Package, recorded
 from ungate.model import KNOWN_ARCHS, ArchSet, Edit, Form, Gate, Series, Target
 from ungate.patch.content import apply, digest, root_of, sha256
-from ungate.patch.edits import Opening, Place, Replacement, Unopenable, opening
+from ungate.patch.edits import Entry, Opening, Place, Replacement, Unopenable, opening
 from ungate.patch.naming import flags, followers, gives
 
 __all__ = ["open_series"]
@@ -23,6 +23,7 @@ class _Asked:
     package: Package
     content: bytes
     when: str = ""
+    entry: Entry | None = None
 
 
 def _reason(gate: Gate, package: Package | None, rows: dict[Path, frozenset[str]]) -> str:
@@ -91,7 +92,7 @@ def _plan(
     openings: dict[str, Opening] = {}
     refused: dict[str, str] = {}
     for each in asked:
-        place = Place(each.gate, each.content, wanted, each.package.root, roots, each.when)
+        place = Place(each.gate, each.content, wanted, each.package.root, roots, each.when, each.entry)
         if not place.missing:
             continue
         try:
@@ -122,14 +123,15 @@ def open_series(
     packages: Sequence[Package],
     *,
     when: Mapping[str, str] | None = None,
+    entries: Mapping[str, Entry] | None = None,
 ) -> Series:
     """Byte-span edits that let ``target`` through at each of the gates.
 
     A form that cannot name the target alone (a list of majors) brings archs along; a series opens the same set at every
     gate, so that none is let in above and left hollow below, and each edit names these riders. Gates that cannot be
     edited stand in ``refused`` with the reason; gates that let the whole set through already are left alone.
-    ``when`` maps a gate (id, ``file:line`` or ``file``) to a condition under which the archs pass there: how a policy
-    is written back.
+    ``when`` maps a gate (id, ``file:line`` or ``file``) to a condition under which the archs pass there, ``entries``
+    the id of a table to what its new row holds: how a policy is written back (:mod:`ungate.patch.restrict`).
     """
     roots = tuple(dict.fromkeys(package.root for package in packages))
     rows: dict[Path, frozenset[str]] = {}
@@ -149,7 +151,7 @@ def open_series(
         assert package is not None
         if gate.file not in contents:
             contents[gate.file] = (package.root / gate.file).read_bytes()
-        asked.append(_Asked(gate, package, contents[gate.file], _when(gate, when or {})))
+        asked.append(_Asked(gate, package, contents[gate.file], _when(gate, when or {}), (entries or {}).get(gate.id)))
     given = {each.gate.id: gives(each.gate, each.content) for each in asked}
     kept = flags([each.gate for each in asked], given)
     for each in asked:

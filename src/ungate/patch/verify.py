@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from ungate.model import ArchSet, Finding, Gate, Series
 from ungate.patch.content import by_file
 
-__all__ = ["verify"]
+__all__ = ["twins", "verify"]
 
 _Key = tuple[str, str, int]
 
@@ -46,6 +46,13 @@ def _own(gates: Sequence[Gate], series: Series) -> list[Gate]:
         if gate.span == (0, 0)
         or not any(low <= gate.span[0] and gate.span[1] <= high for low, high in inserted.get(gate.file, ()))
     ]
+
+
+def twins(series: Series, before: Sequence[Gate], after: Sequence[Gate]) -> dict[str, Gate]:
+    """The gate of the second scan that stands for each gate (by id) of the first, in the edited files."""
+    files = frozenset(series.before)
+    old, new = _ordinals(before, files), _ordinals(_own(after, series), files)
+    return {gate.id: new[key] for key, gate in old.items() if key in new}
 
 
 def _wrong(what: str, gate: Gate, evidence: str) -> Finding:

@@ -11,6 +11,7 @@ from ungate.host.facts import HostFacts
 from ungate.host.folders import cache_dir
 from ungate.host.progress import Report, silent
 from ungate.model import Artifact, Finding, KnownMatch, Recipe, Series, Target
+from ungate.pipeline.confirming import confirm
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.reading import prepare, to_open
 from ungate.pipeline.records import Context, Records, Request
@@ -23,7 +24,8 @@ def check(request: Request, records: Records, context: Context) -> Records:
     import ungate.check
 
     chain = records.chain
-    assert chain is not None
+    if chain is None:
+        return records
     context.report("checking what opening would do")
     known = _known(request.recipe, request.environment, request.target, records.facts)
 
@@ -98,13 +100,13 @@ def _known(recipe: Recipe, environment: Environment, target: Target, facts: Host
 def patch(request: Request, records: Records, context: Context) -> Records:
     """Edit a private copy of the packages, scan it again, and make sure that the installed ones are untouched."""
     import ungate.patch
-    import ungate.scan
     from ungate.patch import proof
     from ungate.patch.diff import unified
     from ungate.patch.overlay import create
 
     chain, before = records.chain, records.scan
-    assert chain is not None and before is not None
+    if chain is None or before is None:
+        return records
     closed = to_open(chain)
     if not closed:
         flag = f" Switch it on with {request.recipe.flag}." if request.recipe.flag else ""
@@ -121,9 +123,8 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     overlay = create(series, records.packages, cache_dir() / "overlays", base=base_environment(request))
     context.report("scanning the overlay again")
     copies = tuple(package for package in installed.below(overlay.root) if package.name in _names(records))
-    after = ungate.scan.scan(copies, report=context.report, files=frozenset(series.after), names=before.names)
+    found = [*confirm(series, copies, before, context.report)]
     context.report("compiling the edited Python, preprocessing the edited headers")
-    found = [*ungate.patch.verify(series, before.gates, after.gates)]
     found += [*proof.compiles(series, overlay.root), *proof.preprocesses(series, overlay.root)]
     if request.environment.python is not None:
         found += proof.imports(series, request.environment.python, overlay.environment, base_environment(request))
@@ -171,8 +172,7 @@ def build(request: Request, records: Records, context: Context) -> Records:
     from ungate.build import compile_recipe
 
     overlay, recipe = records.overlay, request.recipe
-    assert overlay is not None
-    if not recipe.build:
+    if overlay is None or not recipe.build:
         return records
     artifacts = compile_recipe(
         recipe.build,

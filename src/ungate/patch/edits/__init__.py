@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ungate.model import Form, Gate
 
-__all__ = ["Opening", "Place", "Replacement", "Unopenable", "opening", "opens"]
+__all__ = ["Entry", "Opening", "Place", "Replacement", "Unopenable", "opening", "opens"]
 
 
 class Unopenable(Exception):
@@ -28,10 +28,19 @@ class Unopenable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """What of a size table's new entry is kept: these world sizes (empty: all), and at most ``limit`` bytes."""
+
+    world_sizes: frozenset[int] = frozenset()
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """One gate, the content of its file, and the archs that shall pass there in addition.
 
-    With ``when``, they pass only while that expression holds (see :mod:`ungate.patch.edits._restriction`).
+    With ``when``, they pass only while that expression holds (see :mod:`ungate.patch.edits._restriction`); with
+    ``entry``, a table's new row holds no more than that.
     ``root`` is the folder that ``gate.file`` is relative to: where the packages of the series lie.
     """
 
@@ -41,6 +50,7 @@ class Place:
     root: Path
     roots: tuple[Path, ...] = ()
     when: str = ""
+    entry: Entry | None = None
 
     @property
     def text(self) -> bytes:
@@ -97,6 +107,8 @@ def opening(place: Place) -> Opening:
     """The replacements that let ``place.wanted`` through; Unopenable where there is no edit for the gate's form."""
     if place.when and place.gate.form not in (Form.PYTHON_EXPRESSION, Form.HOST_EXPRESSION):
         raise Unopenable(f"a gate of the form '{place.gate.form}' has no room for the condition '{place.when}'")
+    if place.entry and place.gate.form is not Form.TABLE:
+        raise Unopenable(f"a gate of the form '{place.gate.form}' is no table of sizes")
     found = _registry().get(place.gate.form)
     if found is None:
         raise Unopenable(place.gate.note or f"no edit is known for a gate of the form '{place.gate.form}'")

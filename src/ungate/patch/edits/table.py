@@ -14,6 +14,7 @@ from ungate.model import Form, Sense
 from ungate.patch.edits import Opening, Place, Replacement, Unopenable, opens
 from ungate.patch.edits._display import Element, inserted, read
 from ungate.patch.edits._names import named, renamed
+from ungate.patch.edits._size_table import narrowed
 from ungate.patch.edits._units import Unit, covered, spelled, unit_of
 
 __all__ = ["open_table"]
@@ -61,9 +62,14 @@ def open_table(place: Place) -> Opening:
         model = max(lower, key=lambda e: archs[e])
         start = len(_KEY.match(model.text)[0])  # type: ignore[index]
         head = model.text[:start].replace(keys[model].encode(), _key(keys[model], arch, majors=majors).encode(), 1)
-        texts.append(head + model.text[start:])
+        value = model.text[start:]
+        if place.entry:
+            value = narrowed(place.content, place.gate.span[0], value, place.entry)
+        texts.append(head + value)
     if not texts:
         raise Unopenable("its table has an entry for the target already")
     why = "the new entry repeats the value of the nearest lower architecture; measure before you rely on it"
+    if place.entry:
+        why = "the new entry holds what the policy measured, and no more"
     made = tuple(Replacement(r.start, r.end, r.new, why) for r in inserted(place.content, display, texts))
     return Opening(made, covered(place.missing, Unit.MAJOR) if majors else place.missing)
