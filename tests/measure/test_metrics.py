@@ -19,7 +19,9 @@ def test_every_metric_has_a_unit_and_a_value(fake: str) -> None:
     assert found["ttft_p99"].unit == "s"
     assert found["failed_share"].value == 0.0
     assert {"tpot_mean", "itl_p50", "e2e_p90", "zero_gap_share", "requests_per_second"} <= set(found)
-    assert all(sample.value is not None and sample.cell == CELL and sample.start == 2 for sample in found.values())
+    assert all(sample.cell == CELL and sample.start == 2 for sample in found.values())
+    # On a busy machine a figure may be withheld, and then says why.
+    assert [sample.metric for sample in found.values() if sample.value is None and not sample.note] == []
 
 
 def test_a_missing_value_is_none_and_says_why(fake: str) -> None:
@@ -28,7 +30,7 @@ def test_a_missing_value_is_none_and_says_why(fake: str) -> None:
     assert found["output_tokens_per_second"].value is None
     assert found["ttft_mean"].value is None
     assert found["failed_share"].value == 1.0
-    assert found["ttft_mean"].note == "no request succeeded"
+    assert found["ttft_mean"].note.startswith("no request succeeded")
 
 
 def test_raw_times_are_kept_and_can_be_read_back(fake: str, tmp_path: Path) -> None:

@@ -58,6 +58,21 @@ def test_glued_chunks_make_a_cell_invalid() -> None:
     assert not result.valid and "glued" in result.invalid[0]
 
 
+def test_glued_chunks_leave_the_throughput_of_a_long_window_known() -> None:
+    """A token that came 0.3 s late was made in the same 60 s, but its latency is gone."""
+    starts = [2.0 * number for number in range(30)]
+    outcomes = [outcome(times=(start + 1.0, start + 1.0, start + 1.0, start + 1.3)) for start in starts]
+    result = summarise(CELL, "closed", outcomes, (0.0, 60.0), lags=[], client_cpu_s=0, seconds=60)
+    assert not result.valid and result.longest_gap_s == pytest.approx(0.3)
+    assert result.unfit("output_tokens_per_second") == "" and result.unfit("e2e_mean") == ""
+    for metric in ("ttft_p50", "itl_mean", "tpot_mean"):
+        assert "glued" in result.unfit(metric), metric
+    short = summarise(CELL, "closed", outcomes[:1], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert "glued" in short.unfit("output_tokens_per_second")
+    slow = summarise(CELL, "closed", outcomes, (0.0, 60.0), lags=[5.0] * 100, client_cpu_s=0, seconds=60)
+    assert "lagged" in slow.unfit("output_tokens_per_second") and "glued" not in slow.unfit("output_tokens_per_second")
+
+
 def test_a_lagging_client_makes_a_cell_invalid() -> None:
     result = summarise(
         CELL, "closed", [outcome(times=(0.1, 0.2, 0.3, 0.4))], (0.0, 2.0), lags=[0.05] * 10, client_cpu_s=0, seconds=2

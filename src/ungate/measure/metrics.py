@@ -14,13 +14,18 @@ from ungate.model import Sample
 __all__ = ["samples", "write_raw"]
 
 
+_SIGNS = frozenset({"zero_gap_share", "failed_share", "client_lag_p99"})
+"""They tell why a cell is invalid, and so are kept when it is."""
+
+
 def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
-    """Every metric of one cell of one server start; a value that does not exist is None, with the reason as note.
+    """Every metric of one cell of one server start; one that does not exist or must not be compared is None.
+
+    The note gives the reason, or what must be known about a value that is there.
 
     Latencies are in seconds, ``zero_gap_share``, ``cached_share`` and ``failed_share`` are shares
     of 1.
     """
-    note = "; ".join(result.invalid)
     values: list[tuple[str, float | None, str]] = [
         ("output_tokens_per_second", result.tokens_per_second, "token/s"),
         ("requests_per_second", result.requests_per_second, "request/s"),
@@ -34,7 +39,13 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
         ("failed_share", result.failed / answered if answered else None, "1"),
         ("client_lag_p99", result.lag_p99_s, "s"),
     ]
-    return tuple(Sample(arm, start, result.cell, name, value, unit, note) for name, value, unit in values)
+    known = "; ".join(filter(None, (result.stopped, *result.notes)))
+    rows = []
+    for name, value, unit in values:
+        unfit = result.unfit(name)
+        kept = value if not unfit or name in _SIGNS else None
+        rows.append(Sample(arm, start, result.cell, name, kept, unit, unfit or known))
+    return tuple(rows)
 
 
 def _part(latency: Spread | None, part: str) -> float | None:

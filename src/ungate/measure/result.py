@@ -17,6 +17,7 @@ __all__ = [
     "MAX_LAG_S",
     "MAX_LAG_SHARE",
     "MAX_PER_EVENT",
+    "MAX_SHIFTED",
     "MAX_ZERO_GAPS",
     "ZERO_GAP_S",
     "LoadResult",
@@ -31,6 +32,10 @@ ZERO_GAP_S = 5e-5
 
 MAX_ZERO_GAPS = 0.05
 """Above this share of zero gaps a cell is invalid. Starved API servers showed 0.57 to 0.75; healthy ones under 0.02."""
+
+MAX_SHIFTED = 0.01
+"""Glued chunks put tokens off by at most the longest gap. Where that is below this share of the window, it can have
+moved so few of them over its edges that throughput is known to one percent, although no latency is."""
 
 MAX_PER_EVENT = 1.05
 """Above this many tokens an event the gaps are between chunks and not between tokens: speculative decoding sends
@@ -106,6 +111,18 @@ class LoadResult:
     invalid: tuple[str, ...] = ()
     stopped: str = ""
     notes: tuple[str, ...] = field(default=())
+    glued: str = ""  # that of ``invalid`` which is about glued chunks
+    longest_gap_s: float | None = None
+
+    def unfit(self, metric: str) -> str:
+        """Why one metric (a name as in :func:`ungate.measure.metrics.samples`) must not be compared, or nothing.
+
+        What holds for the cell holds for each, but for one: glued chunks say nothing of tokens and requests a second
+        nor of the time to the end, if they cannot have moved much.
+        """
+        counted = metric.startswith(("output_tokens_per_second", "requests_per_second", "e2e", "failed_share"))
+        moved = self.longest_gap_s is None or self.longest_gap_s > MAX_SHIFTED * self.window_s
+        return "; ".join(reason for reason in self.invalid if reason != self.glued or moved or not counted)
 
     @property
     def completed(self) -> int:
@@ -197,8 +214,10 @@ def summarise(
         invalid.append("no request succeeded")
     elif faults:
         invalid.append(f"{sum(faults.values())} of {len(outcomes)} requests failed")
+    glued = ""
     if zero_gaps is not None and zero_gaps > MAX_ZERO_GAPS:
-        invalid.append(f"{zero_gaps:.0%} of the gaps between tokens are zero: chunks arrive glued together")
+        glued = f"{zero_gaps:.0%} of the gaps between tokens are zero: chunks arrive glued together"
+        invalid.append(glued)
     request_s = sum(e2e) / len(e2e) if e2e else width
     if lag is not None and lag > max(MAX_LAG_S, MAX_LAG_SHARE * request_s):
         invalid.append(f"the load client itself lagged {lag * 1000:.0f} ms (99th percentile)")
@@ -229,4 +248,6 @@ def summarise(
         invalid=tuple(invalid),
         stopped=stop.reason if stop else "",
         notes=notes,
+        glued=glued,
+        longest_gap_s=max(itl, default=None),
     )
