@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from ungate.launch import Watch, detect, ports, serve, wait_ready
-from ungate.measure import counters, ladder, load
+from ungate.measure import activation, counters, kernels, ladder, load
 from ungate.measure.answers import Rung, collect
 from ungate.model import Cell
 
@@ -47,6 +47,15 @@ def test_sglang_through_its_engine_file(tmp_path: Path, capsys: pytest.CaptureFi
         assert set(counters.chosen(server.url, engine.counters)) == set(engine.counters)
         answers = collect(server.url, server.model, LADDER, repeats=2)
         assert ladder.compare(answers, answers).holds is True
+        assert engine.profiler is not None
+        trace = tmp_path / "trace"
+        trace.mkdir()
+        with kernels.profiled(server.url, body=engine.profiler.payload(trace), folder=trace):
+            collect(server.url, server.model, LADDER[:2])
+        operators = kernels.operators(trace)
+        proof = activation.read(server.url, {"operator": "scaled_dot_product", "log": "torch_native"}, trace=trace)
+        assert proof.ways["operator"] is True, sorted(operators)
+        assert set(counters.chosen(server.url, engine.progress)) == set(engine.progress)
         scheduler = next(pid for pid in server.pids() if "scheduler" in " ".join(psutil.Process(pid).cmdline()))
         with Watch(server) as watch:
             begun = time.monotonic()
@@ -62,4 +71,5 @@ def test_sglang_through_its_engine_file(tmp_path: Path, capsys: pytest.CaptureFi
     assert cause is not None and "crashed with exit code -9" in cause.text
     assert stopped.port_free and all(name.startswith("sglang_loads_") for name in stopped.leaked)
     with capsys.disabled():
-        print(f"\n  phases {ready.phases}; kill noticed after {noticed:.2f} s; removed {stopped.leaked or 'nothing'}")
+        print(f"\n  {len(operators)} operators in the trace: {proof.evidence['operator']}")
+        print(f"  phases {ready.phases}; kill noticed after {noticed:.2f} s; removed {stopped.leaked or 'nothing'}")
