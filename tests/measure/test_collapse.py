@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from ungate.measure import load
-from ungate.measure.collapse import Collapse, Curve
+from ungate.measure.collapse import Collapse, Curve, curves
 from ungate.measure.load import Progress
 from ungate.measure.result import LoadResult, Stop
 from ungate.measure.selfcheck import fake_server
-from ungate.model import Cell
+from ungate.model import Cell, Sample
 
 HEALTHY = Curve(tuple(range(1, 21)), tuple(100 * n for n in range(1, 21)))  # 100 tokens a second
 LATE = Curve(tuple(range(1, 21)), tuple(0 if n < 8 else 100 * (n - 7) for n in range(1, 21)))  # first token after 7 s
@@ -65,6 +65,23 @@ def test_the_measured_phase_counts_its_own_tokens() -> None:
     assert collapse.curve is None
     assert fed(collapse, [(1.0, 1000), (2.0, 1100)]) is None
     assert collapse.curve == Curve((1.0, 2.0), (100, 200))
+
+
+def sample(start: int, metric: str, value: float | None) -> Sample:
+    return Sample("baseline", start, Cell(64, 1024, 256), metric, value, "")
+
+
+def test_the_curve_of_an_earlier_start_is_known_from_its_metrics() -> None:
+    rows = [sample(0, "output_tokens_per_second", 3740.0), sample(0, "ttft_p90", 4.0)]
+    rows += [sample(3, "output_tokens_per_second", 3600.0), sample(3, "ttft_p90", None), sample(3, "e2e_p90", 9.0)]
+    rows += [sample(4, "output_tokens_per_second", None)]
+    first, second = curves(rows)
+    assert first.at(4.0) == 0 and first.at(14.0) == pytest.approx(37400, rel=0.01)
+    assert second.at(9.0) == 0 and second.at(19.0) == pytest.approx(36000, rel=0.01)
+    collapsed = fed(Collapse([first, second], 20.0), [(float(n), int(78.6 * n)) for n in range(1, 21)])
+    assert collapsed is not None and collapsed.usable
+    slow_start = [(float(n), int(3700 * max(0, n - 6))) for n in range(1, 21)]
+    assert fed(Collapse([first, second], 20.0), slow_start) is None
 
 
 def run(gap_s: float, ttft_s: float, healthy: list[Curve], cell: Cell, load_s: float) -> tuple[LoadResult, Collapse]:

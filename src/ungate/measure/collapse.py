@@ -14,12 +14,14 @@ from statistics import median
 
 from ungate.measure.load import Progress
 from ungate.measure.result import Stop
+from ungate.model import Sample
 
-__all__ = ["COLLAPSE", "Collapse", "Curve"]
+__all__ = ["COLLAPSE", "Collapse", "Curve", "curves"]
 
 COLLAPSE = 0.5
 """A candidate with fewer than this share of the baseline's tokens ends a cell's load early; its figure still counts."""
 
+_STEPS, _STEP_S = 240, 0.5  # of a curve that is computed
 _FEWEST = 32  # tokens that the baseline must have made by then, so that a few late ones decide nothing
 _WARM_UP_S = 20.0  # of a slow warm-up: compilation is over by then, or the tokens that come tell nothing of it
 _RECENT_S = 10.0
@@ -41,6 +43,23 @@ class Curve:
         if place == len(self.seconds):
             return self.tokens[-1] * moment / self.seconds[-1] if self.seconds[-1] > 0 else 0.0
         return self.tokens[place - 1]
+
+
+def curves(samples: Sequence[Sample]) -> tuple[Curve, ...]:
+    """What earlier starts had made by when, from the metrics that were kept of one cell: one curve a start.
+
+    Nothing until the time to the first token, or where that is not known to the end of a request, then the throughput.
+    """
+    found = []
+    for start in sorted({(sample.arm, sample.start) for sample in samples}):
+        known = {sample.metric: sample.value for sample in samples if (sample.arm, sample.start) == start}
+        rate = known.get("output_tokens_per_second")
+        delay = next((value for name in ("ttft_p90", "e2e_p90") if (value := known.get(name)) is not None), 0.0)
+        if rate:
+            steps = range(1, _STEPS + 1)
+            seconds = tuple(delay + step * _STEP_S for step in steps)
+            found.append(Curve(seconds, tuple(int(rate * step * _STEP_S) for step in steps)))
+    return tuple(found)
 
 
 class Collapse:
