@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ungate.errors import Refusal
@@ -69,6 +69,7 @@ _POLICIES = st.builds(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 @given(_POLICIES)
 def test_every_policy_comes_back_as_it_was(policy: Policy) -> None:
     assert files.loads(files.dumps(policy), "it") == policy

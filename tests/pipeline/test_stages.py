@@ -9,10 +9,11 @@ import pytest
 
 from ungate.errors import Exit, Refusal
 from ungate.host.environment import resolve
+from ungate.host.progress import silent
 from ungate.lab.install import install
 from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Verdict
 from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
-from ungate.pipeline.launching import arms
+from ungate.pipeline.arms import arms
 from ungate.pipeline.reading import to_open
 from ungate.pipeline.records import Records
 from ungate.recipes import load
@@ -80,8 +81,8 @@ def test_a_flag_that_the_command_already_has_is_refused(tmp_path: Path) -> None:
     outcome = run(request)
     given = dataclasses.replace(request, command=("server", "--enable-fused-allreduce"))
     with pytest.raises(Refusal, match="both arms would run"):
-        arms(given, outcome.records)
-    baseline, candidate = arms(dataclasses.replace(request, command=("server",)), outcome.records)
+        arms(given, outcome.records, silent)
+    baseline, candidate = arms(dataclasses.replace(request, command=("server",)), outcome.records, silent)
     assert isinstance(baseline, Arm) and "--enable-fused-allreduce" not in baseline.arguments
     assert candidate.arguments == ("--enable-fused-allreduce",)
     assert candidate.environment["PYTHONPATH"].startswith(str(outcome.records.overlay and outcome.records.overlay.root))

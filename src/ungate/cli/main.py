@@ -51,8 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Refusal as refusal:
         _say(refusal.what, refusal.next_step)
         return refusal.code
-    except (click.Abort, KeyboardInterrupt):
-        _say(_INTERRUPTED)
+    except (click.Abort, KeyboardInterrupt) as interrupt:
+        _say(_INTERRUPTED, str(interrupt))
         return Exit.INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as usage:
         click.echo(usage.ctx.get_help() if usage.ctx else "", err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = ["Plan", "order", "plan"]
@@ -24,17 +25,21 @@ class Plan:
     detectable: float
     can_decide: bool
     sentence: str
+    arms: int = 2
 
     @property
     def starts(self) -> int:
-        return 2 * self.pairs
+        return self.arms * self.pairs
 
 
-def order(pairs: int) -> tuple[str, ...]:
-    """The arms in the order they start: A B B A A B B A …, so that a linear drift cancels over two pairs."""
+def order(pairs: int, arms: Sequence[str] = (BASELINE, CANDIDATE)) -> tuple[str, ...]:
+    """The arms in the order they start: A B B A A B B A …, so that a linear drift cancels over two rounds.
+
+    With three arms A B C C B A …; each round is one pair of every other arm with the baseline.
+    """
     sequence: list[str] = []
-    for pair in range(pairs):
-        sequence += [BASELINE, CANDIDATE] if pair % 2 == 0 else [CANDIDATE, BASELINE]
+    for number in range(pairs):
+        sequence += arms if number % 2 == 0 else reversed(arms)
     return tuple(sequence)
 
 
@@ -52,13 +57,15 @@ def plan(
     alpha: float = 0.05,
     most_pairs: int = 12,
     pairs: int | None = None,
+    arms: int = 2,
+    known: bool = False,
 ) -> Plan:
     """The fewest pairs of starts that can tell ``min_effect`` (0.05 = 5 %) from nothing at ``alpha`` over ``cells``.
 
     The level of each cell is corrected for their number (Bonferroni). ``spread`` is the standard deviation of a
     paired log-ratio, from this machine's earlier runs or an assumption. Two pairs (A B B A) have one
     degree of freedom: at 5 % their t quantile is 12.7, so they decide only what is a collapse.
-    With ``pairs`` given, the plan says what that many can decide.
+    With ``pairs`` given, the plan says what that many can decide. ``known``: the spread was measured on this machine.
     """
     level = 1 - alpha / max(cells, 1)
     wanted = math.log1p(min_effect)
@@ -70,8 +77,9 @@ def plan(
     seen = f"{(detectable - 1) * 100:.0f} %" if math.isfinite(detectable) else "no effect at all"
     sentence = (
         f"{chosen} pairs of starts can tell an effect of {seen} from noise "
-        f"({spread * 100:.0f} % between starts, {level * 100:.1f} % level a cell)"
+        f"({spread * 100:.{0 if spread >= 0.01 else 1}f} % between starts{', measured here' if known else ''}, "
+        f"{level * 100:.1f} % level a cell)"
     )
     if not can:
         sentence += f"; the {min_effect * 100:.0f} % asked for needs more pairs or a quieter machine"
-    return Plan(chosen, level, spread, detectable, can, sentence + ".")
+    return Plan(chosen, level, spread, detectable, can, sentence + ".", arms)

@@ -23,6 +23,7 @@ class Guard:
     holds: bool | None
     evidence: str
     breaks: Decision = Decision.REVERT
+    arm: str = "candidate"
 
 
 def failed(guards: Sequence[Guard]) -> tuple[Guard, ...]:

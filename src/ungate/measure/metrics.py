@@ -14,7 +14,7 @@ from ungate.model import Sample
 __all__ = ["samples", "write_raw"]
 
 
-_SIGNS = frozenset({"zero_gap_share", "failed_share", "client_lag_p99"})
+_SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99"})
 """They tell why a cell is invalid, and so are kept when it is."""
 
 

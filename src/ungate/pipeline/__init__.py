@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,53 +14,25 @@ from ungate.errors import Exit, Refusal
 from ungate.host.files import write
 from ungate.host.folders import state_dir
 from ungate.host.progress import Report, silent
-from ungate.model import Decision, Recipe, Task
-from ungate.pipeline import opening, reading
+from ungate.model import Decision, Task
 from ungate.pipeline.document import document
 from ungate.pipeline.opening import ask
 from ungate.pipeline.reading import prepare
 from ungate.pipeline.records import Context, Records, Request, Stage
-from ungate.pipeline.telling import fingerprint, following, reopen, tell
+from ungate.pipeline.stages import STAGES, stages_of
+from ungate.pipeline.telling import fingerprint, following, reopen
 
 if TYPE_CHECKING:
+    from ungate.host.facts import HostFacts
+    from ungate.judge.interval import Prior
+    from ungate.pipeline.journal import Journal
+    from ungate.pipeline.resuming import Begun
     from ungate.record import Ledger
 
-__all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "run", "stages_of"]
+__all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "resume", "run", "stages_of"]
 
-
-def _launch(request: Request, records: Records, context: Context) -> Records:
-    # The serving half brings numpy and aiohttp with it, which a run that stops before it does not wait for.
-    from ungate.pipeline.launching import launch
-
-    return launch(request, records, context)
-
-
-def _measure(request: Request, records: Records, context: Context) -> Records:
-    from ungate.pipeline.measuring import measure
-
-    return measure(request, records, context)
-
-
-def _judge(request: Request, records: Records, context: Context) -> Records:
-    from ungate.pipeline.measuring import judge
-
-    return judge(request, records, context)
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),
-    Stage("scan", "Find every gate in the packages", reading.scan),
-    Stage("trace", "Put the gates in order from the flag to the kernel", reading.trace),
-    Stage("check", "Check whether they may be opened here", opening.check),
-    Stage("patch", "Open them in an overlay and scan it again", opening.patch),
-    Stage("build", "Compile what the edits touch and look into the binary", opening.build),
-    Stage("launch", "Start each arm once: ready, outputs equal, path proved", _launch),
-    Stage("measure", "Load both arms in turn, each start a fresh server", _measure),
-    Stage("judge", "Decide each cell: keep, revert or inconclusive", _judge),
-    Stage("report", "Write the report", tell),
-)
-
-_SERVER = {"launch", "measure", "judge", "report"}
+_HIGH = {"check", "judge"}
+_MOST_WEIGHT = 6.0  # degrees of freedom of the prior: this run's own starts must be able to outweigh it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +43,7 @@ class Outcome:
     records: Records
     document: dict[str, Any]
     run: int
+    request: Request
 
 
 def new_folder(recipe: str) -> Path:
@@ -90,80 +63,139 @@ def new_folder(recipe: str) -> Path:
 
 def forecast(request: Request) -> str:
     """The predicted duration of a run that measures, in a sentence; empty for one that does not."""
-    if request.until not in {"measure", "judge", "report"} or not request.command:
+    if request.until not in {"measure", "judge", "attribute", "report"} or not request.command:
         return ""
     from ungate.pipeline.measuring import design as plan_of
+    from ungate.record import Ledger
 
     cells = len(request.recipe.cells)
-    design = plan_of(request, None)
+    design = plan_of(request, _prior(Ledger.here(), request, request.facts or _facts(request)))
     load = design.starts * cells * request.load_s
     return (
-        f"{design.starts + 2} server starts, {cells} cells of {request.load_s:.0f} s each: "
+        f"{design.starts + design.arms} server starts, {cells} cells of {request.load_s:.0f} s each: "
         f"{load / 60:.1f} minutes of load and the time the server takes to start, "
         f"at most {request.budget_s / 60:.0f} minutes. {design.sentence}"
     )
 
 
-def stages_of(recipe: Recipe, until: str, command: Sequence[str]) -> tuple[Stage, ...]:
-    """The stages up to ``until``; Refusal where one of them needs a server command that was not given."""
-    names = [stage.name for stage in STAGES]
-    if until not in names:
-        raise Refusal(f"There is no stage '{until}'.", f"Pass one of these: --until {' | '.join(names)}")
-    chosen = STAGES[: names.index(until) + 1]
-    if not command and any(stage.name in _SERVER for stage in chosen):
-        raise Refusal(
-            "From the stage 'launch' on, a run needs the server's command line after '--'.",
-            f"Add it: ungate run {recipe.name} -- SERVER COMMAND, or stop before that: --until build",
-        )
-    return chosen
+def _prior(ledger: Ledger, request: Request, facts: HostFacts | None) -> Prior | None:
+    """What this machine's earlier runs of the recipe say of the spread of a pair's log-ratio."""
+    from ungate.judge.interval import Prior
+    from ungate.record.noise import machine, spread
+
+    found = spread(ledger, machine=machine(facts), recipe=request.recipe.name, metric=request.recipe.metric)
+    return None if found is None else Prior(found.value, min(float(found.degrees), _MOST_WEIGHT))
 
 
-def run(request: Request, report: Report = silent) -> Outcome:
+def run(request: Request, report: Report = silent, *, hypothesis: int | None = None) -> Outcome:
     """Run the stages up to ``request.until``; every step is in the ledger before it begins.
 
     A stage that finds a reason to stop (terminal finding, wrong outputs) ends the run early, and what
     follows from it is still judged and reported. KeyboardInterrupt and Refusal pass through after the ledger has
-    been closed; no child of the run is left.
+    been closed; no child of the run is left. ``hypothesis`` is the number of what this run is to decide.
     """
+    from ungate.pipeline.resuming import remember
     from ungate.record import Ledger
 
-    stages = stages_of(request.recipe, request.until, request.command)
+    stages_of(request.recipe, request.until, request.command)
+    if request.facts is None:
+        request = replace(request, facts=_facts(request))
     ledger = Ledger.here()
-    tasks = [Task(stage.task, priority="high" if stage.name in {"check", "judge"} else "medium") for stage in stages]
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    number = ledger.begin(request.recipe.name, str(request.target), request.folder, tasks, {"pid": os.getpid()})
-    context = Context(report, lambda samples: ledger.samples(number, samples))
-    records, status, position = Records(), "failed", 0
-    try:
-        for position, stage in enumerate(stages):
-            if records.stopped and stage.name not in {"judge", "report"}:
-                tasks[position] = _mark(ledger, number, position, tasks[position], "cancelled")
-                continue
-            tasks[position] = _mark(ledger, number, position, tasks[position], "in_progress")
-            if stage.name == "report":
-                # The page tells of itself as done: it is, when anybody reads it.
-                tasks[position] = replace(tasks[position], status="completed")
-                _save(request, records, tasks, started)
-            records = stage.act(request, records, context)
-            tasks[position] = _mark(ledger, number, position, tasks[position], "completed")
-        status = "completed"
-    except KeyboardInterrupt:
-        status = "interrupted"
-        _mark(ledger, number, position, tasks[position], "cancelled")
-        raise
-    except BaseException:
-        _mark(ledger, number, position, tasks[position], "failed")
-        raise
-    finally:
-        ledger.verdicts(number, records.verdicts)
-        ledger.end(number, status, reopen=reopen(request, records), fingerprint=fingerprint(records))
-    told = _save(request, records, tasks, started)
-    return Outcome(_code(records), records, told, number)
+    number = _begin(ledger, request)
+    if hypothesis is not None:
+        ledger.settle(hypothesis, "in_progress", number)
+    prior = _prior(ledger, request, request.facts)
+    return _carry_out(remember(request, started, number, prior=prior, hypothesis=hypothesis), ledger, report)
 
 
-def _mark(ledger: Ledger, run: int, position: int, task: Task, status: str) -> Task:
-    ledger.step(run, position, status)
-    return replace(task, status=status)
+def resume(number: int | None = None, report: Report = silent) -> Outcome:
+    """Take up a run that was interrupted, killed or failed: finished steps are not repeated, none of them is lost.
+
+    Without a number the newest that has not been completed. Refusal where there is none, where another process
+    still carries it out, and where the packages are no longer those that its steps were about.
+    """
+    from ungate.pipeline.resuming import begun, choose
+    from ungate.record import Ledger
+
+    ledger = Ledger.here()
+    return _carry_out(begun(choose(ledger, number)), ledger, report, resumed=True)
+
+
+def _facts(request: Request) -> HostFacts:
+    from ungate.host.facts import collect
+
+    return collect(request.environment)
+
+
+def _begin(ledger: Ledger, request: Request) -> int:
+    from ungate.record.noise import machine
+
+    name, target = request.recipe.name, str(request.target)
+    return ledger.begin(name, target, request.folder, (), {}, machine=machine(request.facts))
+
+
+def _carry_out(begun: Begun, ledger: Ledger, report: Report, *, resumed: bool = False) -> Outcome:
+    from ungate.pipeline.journal import Journal
+    from ungate.pipeline.resuming import alive
+
+    request = begun.request
+    stages = stages_of(request.recipe, request.until, request.command)
+    with alive(request.folder, begun.marker):
+        if resumed:
+            ledger.resume(begun.number)
+        journal = Journal(ledger, begun.number, request.folder / "steps", [stage.name for stage in STAGES])
+        _plan(journal, request, stages, begun.prior)
+        context = Context(report, journal, begun.prior)
+        records, status = Records(), "failed"
+        try:
+            records = _stages(request, records, context, stages, begun.started, resumed)
+            status = "completed"
+        except KeyboardInterrupt:
+            status = "interrupted"
+            raise KeyboardInterrupt(f"Its finished steps are kept: ungate run --resume {begun.number}") from None
+        finally:
+            ledger.verdicts(begun.number, records.verdicts)
+            ledger.end(begun.number, status, reopen=reopen(request, records), fingerprint=fingerprint(request, records))
+            if begun.hypothesis is not None:
+                ledger.settle(begun.hypothesis, {"completed": "completed", "failed": "failed"}.get(status, "pending"))
+        told = _save(request, records, journal.tasks, begun.started)
+    return Outcome(_code(records), records, told, begun.number, request)
+
+
+def _plan(journal: Journal, request: Request, stages: Sequence[Stage], prior: Prior | None) -> None:
+    """Write every step ahead that is known by now; experiments on a lost candidate are added when it has lost."""
+    for stage in stages:
+        journal.plan(stage.name, [("", Task(stage.task, priority="high" if stage.name in _HIGH else "medium"))])
+        if stage.name == "launch":
+            from ungate.pipeline.arms import names
+
+            journal.plan("launch", [(name, Task(f"Start the {name} once, for proof")) for name in names(request)])
+        if stage.name == "measure":
+            from ungate.pipeline.measuring import planned
+
+            journal.plan("measure", [(name, task) for name, _, task in planned(request, prior)])
+
+
+def _stages(
+    request: Request, records: Records, context: Context, stages: Sequence[Stage], started: str, resumed: bool
+) -> Records:
+    journal = context.journal
+    checked = not resumed
+    for stage in stages:
+        if records.stopped and stage.name not in {"judge", "report"}:
+            journal.cancel(stage.name)
+            continue
+        if not checked and not journal.kept(stage.name):
+            from ungate.pipeline.resuming import still_stands
+
+            still_stands(request, records)
+            checked = True
+        if stage.name == "report":
+            # The page tells of itself as done: it is, when anybody reads it.
+            _save(request, records, journal.told(stage.name, "completed"), started)
+        records = journal.changed(stage.name, records, partial(stage.act, request, records, context))
+    return records
 
 
 def _save(request: Request, records: Records, tasks: Sequence[Task], started: str) -> dict[str, Any]:

@@ -9,13 +9,13 @@ import base64
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "revised", "unpack"]
 
 T = TypeVar("T")
 
@@ -43,20 +43,27 @@ def pack(value: object) -> Any:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Hashable) -> dict[str, Any]:
     """The types of a record's fields; some modules import a type for the checker only, to start fast."""
     from ungate.host.facts import HostFacts
     from ungate.host.packages import Package
     from ungate.judge import Guard, Plan
+    from ungate.measure.telemetry import Window
     from ungate.patch.overlay import Overlay
 
-    known = {each.__name__: each for each in (HostFacts, Package, Guard, Plan, Overlay)}
-    return typing.get_type_hints(kind, localns=known)
+    known = {each.__name__: each for each in (HostFacts, Package, Guard, Plan, Overlay, Window)}
+    return typing.get_type_hints(cast(type[Any], kind), localns=known)
 
 
 def unpack(kind: type[T], value: Any) -> T:
     """What :func:`pack` was given, read as ``kind``; TypeError, ValueError or LookupError where it does not fit."""
     return cast(T, _read(kind, value))
+
+
+def revised(record: T, fields: Mapping[str, Any]) -> T:
+    """``record`` with the fields of a JSON object, each read as its declared type."""
+    hints = _hints(cast(Hashable, type(record)))
+    return cast(T, dataclasses.replace(cast(Any, record), **{k: _read(hints[k], v) for k, v in fields.items()}))
 
 
 def _read(kind: Any, value: Any) -> Any:
@@ -79,7 +86,7 @@ def _read(kind: Any, value: Any) -> Any:
         read = [_read(arguments[0], item) for item in value]
         return frozenset(read) if issubclass(origin, frozenset) else origin(read) if issubclass(origin, set) else read
     if dataclasses.is_dataclass(kind):
-        hints = _hints(cast(type, kind))
+        hints = _hints(cast(Hashable, kind))
         return cast(type, kind)(**{name: _read(hints[name], item) for name, item in value.items()})
     if issubclass(kind, bytes):
         return base64.b64decode(value, validate=True)

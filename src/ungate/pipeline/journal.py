@@ -10,19 +10,22 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ungate.errors import Refusal
 from ungate.host.files import write
 from ungate.model import Sample, Task
-from ungate.pipeline.codec import pack, unpack
+from ungate.pipeline.codec import pack, revised, unpack
+from ungate.pipeline.records import Records
 from ungate.record import Ledger, Step
 
 __all__ = ["Journal"]
 
 T = TypeVar("T")
+
+_ROOM = 1000  # steps of one stage
 
 
 def _none(value: object) -> tuple[Sample, ...]:
@@ -32,8 +35,9 @@ def _none(value: object) -> tuple[Sample, ...]:
 class Journal:
     """The steps of run ``number``; results are kept below ``folder``."""
 
-    def __init__(self, ledger: Ledger, number: int, folder: Path) -> None:
+    def __init__(self, ledger: Ledger, number: int, folder: Path, stages: Sequence[str]) -> None:
         self._ledger, self._number, self._folder = ledger, number, folder
+        self._bases = {stage: place * _ROOM for place, stage in enumerate(stages)}
         self._steps: dict[str, Step] = {}
 
     @property
@@ -41,9 +45,16 @@ class Journal:
         """The list of steps as it stands, in order."""
         return tuple(step.task for step in sorted(self._steps.values(), key=lambda step: step.position))
 
-    def plan(self, steps: Sequence[Step]) -> None:
-        """Write steps ahead; those that are planned already stay as they are."""
-        new = [step for step in steps if step.name not in self._steps]
+    def plan(self, stage: str, steps: Sequence[tuple[str, Task]]) -> None:
+        """Write the steps of a stage ahead, in order and below it; one without a name is the stage itself.
+
+        A resumed run plans the same steps again: what stands in the ledger stays as it is.
+        """
+        base = self._bases[stage]
+        new = [
+            Step(f"{stage}/{name}" if name else stage, base + place, task)
+            for place, (name, task) in enumerate(steps, 1 if steps and steps[0][0] else 0)
+        ]
         self._ledger.plan(self._number, new)
         self._steps |= {step.name: step for step in new}
 
@@ -53,22 +64,37 @@ class Journal:
         kind: type[T],
         act: Callable[[], T],
         samples: Callable[[T], Iterable[Sample]] = _none,
-        *,
-        before: Callable[[], None] = lambda: None,
     ) -> T:
         """The result of a planned step: carried out now, or read where an earlier process has finished it.
 
-        ``samples`` picks from the result what goes into the ledger with it. ``before`` is called once the step is
-        marked as begun and only where it is carried out.
+        ``samples`` picks from the result what goes into the ledger with it.
         """
+        return self._once(name, act, pack, lambda content: unpack(kind, content), samples)
+
+    def changed(self, name: str, records: Records, act: Callable[[], Records]) -> Records:
+        """:meth:`once` for a stage: what is kept are the fields of ``records`` that it changed."""
+
+        def difference(after: Records) -> dict[str, Any]:
+            values = {field.name: (getattr(records, field.name), getattr(after, field.name)) for field in fields(after)}
+            return {name: pack(new) for name, (old, new) in values.items() if new is not old}
+
+        return self._once(name, act, difference, lambda content: revised(records, content), _none)
+
+    def _once(
+        self,
+        name: str,
+        act: Callable[[], T],
+        form: Callable[[T], Any],
+        read: Callable[[Any], T],
+        samples: Callable[[T], Iterable[Sample]],
+    ) -> T:
         step = self._steps[name]
         place = self._folder / f"{name}.json"
         if place.exists():
-            value = self._kept(place, kind)
+            value = self._kept(place, read)
         else:
             self.mark(name, "in_progress")
             try:
-                before()
                 value = act()
             except KeyboardInterrupt:
                 self.mark(name, "cancelled")
@@ -76,7 +102,7 @@ class Journal:
             except BaseException:
                 self.mark(name, "failed")
                 raise
-            write(place, json.dumps(pack(value)).encode())
+            write(place, json.dumps(form(value)).encode())
         self._ledger.complete(self._number, step.position, samples(value))
         self._set(name, "completed")
         return value
@@ -95,6 +121,12 @@ class Journal:
         self._ledger.step(self._number, self._steps[name].position, status)
         self._set(name, status)
 
+    def cancel(self, stage: str) -> None:
+        """Mark a stage that is left out, with every step of it."""
+        for name, step in tuple(self._steps.items()):
+            if name.partition("/")[0] == stage and step.task.status == "pending":
+                self.mark(name, "cancelled")
+
     def told(self, name: str, status: str) -> tuple[Task, ...]:
         """The list of steps as it will stand when ``name`` has that status."""
         return tuple(
@@ -106,10 +138,9 @@ class Journal:
         step = self._steps[name]
         self._steps[name] = replace(step, task=replace(step.task, status=status))
 
-    def _kept(self, place: Path, kind: type[T]) -> T:
+    def _kept(self, place: Path, read: Callable[[Any], T]) -> T:
         try:
-            content: Any = json.loads(place.read_bytes())
-            return unpack(kind, content)
+            return read(json.loads(place.read_bytes()))
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise Refusal(
                 f"The result of a finished step at {place} cannot be read: {error}.",

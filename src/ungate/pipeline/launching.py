@@ -2,101 +2,119 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ungate.errors import Refusal
 from ungate.judge import Guard
-from ungate.launch import Engine, Server, detect, engine, serve, wait_ready
+from ungate.launch import wait_ready
 from ungate.launch.ports import free_port
 from ungate.measure import activation, answers, ladder
 from ungate.model import Arm, Decision
-from ungate.pipeline.environment import base_environment
+from ungate.pipeline.arms import BASELINE, CANDIDATE, alike, arms, begin, engine_of
 from ungate.pipeline.records import Context, Records, Request, StartRecord
+from ungate.pipeline.tracing import profiling, traced
 
-__all__ = ["BASELINE", "CANDIDATE", "begin", "engine_of", "launch"]
-
-BASELINE, CANDIDATE = "baseline", "candidate"
+__all__ = ["Trial", "launch", "trial"]
 
 _PROVED = {activation.Proof.PROVED: True, activation.Proof.DISPROVED: False, activation.Proof.UNPROVED: None}
 
 
-def engine_of(request: Request) -> Engine:
-    """The recipe's engine file, or the one that the command line looks like."""
-    return engine(request.recipe.engine) if request.recipe.engine else detect(request.command)
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One start of one arm for proof: its answers and what showed which path ran; ``refused`` says why there is none.
+
+    ``ready_s`` is None where it did not come up.
+    """
+
+    arm: str
+    ready_s: float | None = None
+    answers: answers.Answers | None = None
+    reading: activation.Reading | None = None
+    refused: str = ""
 
 
-def arms(request: Request, records: Records) -> tuple[Arm, Arm]:
-    """The user's command as it is, and the same with the overlay, the recipe's environment and its arguments."""
-    assert records.overlay is not None and records.series is not None
-    base = base_environment(request)
-    # A flag that the user's own command already carries would switch the feature on in both arms.
-    command = set(request.command)
-    if command & set(request.recipe.arguments):
-        raise Refusal(
-            f"The server command already has {' '.join(request.recipe.arguments)}, so both arms would run the feature.",
-            "Leave it out after '--': ungate adds it to the candidate only.",
+def trial(request: Request, arm: Arm, context: Context) -> Trial:
+    """Start an arm, ask it the ladder of answers and look which path ran. Refusal passes through."""
+    cell = request.recipe.cells[0]
+    rungs = answers.rungs(max(request.recipe.cells, key=lambda each: each.concurrency))
+    context.report(f"starting the {arm.name} once: ready, outputs, proof that the path runs")
+    folder = request.folder / "traces" / arm.name
+    with begin(request, profiling(request, arm, engine_of(request), folder), free_port()) as server:
+        ready = wait_ready(server, cell, report=context.report)
+        given = answers.collect(server.url, server.model, rungs, repeats=2 if arm.name == BASELINE else 1)
+        reading = activation.read(
+            server.url,
+            request.recipe.proof,
+            log=server.log.path,
+            metrics=server.engine.metrics,
+            trace=traced(request, server, folder),
         )
-    candidate = {**records.overlay.environment, **request.recipe.environment}
-    return (
-        Arm(BASELINE, base),
-        Arm(CANDIDATE, {**base, **candidate}, request.recipe.arguments, records.series.digest),
-    )
-
-
-def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Server]:
-    """One start of one arm, as a context manager that yields the server."""
-    return serve(
-        request.command,
-        engine=engine_of(request),
-        environment=arm.environment,
-        port=port,
-        folder=request.folder / "logs" / arm.name,
-        deadline_s=request.start_deadline_s,
-        arguments=arm.arguments,
-    )
+    return Trial(arm.name, ready.seconds, given, reading)
 
 
 def launch(request: Request, records: Records, context: Context) -> Records:
-    """Start each arm once; a candidate that does not start or answers wrongly ends the run with a revert."""
-    pair = arms(request, records)
-    given: dict[str, answers.Answers] = {}
-    proofs: dict[str, activation.Reading] = {}
-    starts: list[StartRecord] = []
-    cell = request.recipe.cells[0]
-    ladder_of = answers.rungs(max(request.recipe.cells, key=lambda each: each.concurrency))
-    for arm in pair:
-        context.report(f"starting the {arm.name} once: ready, outputs, proof that the path runs")
-        try:
-            with begin(request, arm, free_port()) as server:
-                ready = wait_ready(server, cell, report=context.report)
-                given[arm.name] = answers.collect(
-                    server.url, server.model, ladder_of, repeats=2 if arm.name == BASELINE else 1
-                )
-                proofs[arm.name] = activation.read(server.url, request.recipe.proof, log=server.log.path)
-                starts.append(StartRecord(arm.name, -1, ready.seconds))
-        except Refusal as refusal:
-            if arm.name == BASELINE:
-                raise
-            guard = Guard("the candidate starts", False, refusal.what)
-            starts.append(StartRecord(arm.name, -1, None, refusal.what))
-            return replace(
-                records,
-                arms=pair,
-                guards=(guard,),
-                starts=tuple(starts),
-                stopped=f"the candidate does not start: {refusal.what}",
-            )
-    compared = ladder.compare(given[BASELINE], given[CANDIDATE])
-    proof = activation.prove(proofs[BASELINE], proofs[CANDIDATE])
-    guards = (
-        Guard(
-            "the candidate starts", True, f"ready after {starts[1].ready_s:.1f} s (baseline {starts[0].ready_s:.1f} s)"
-        ),
-        Guard("outputs are right", compared.holds, compared.evidence),
-        Guard(
-            "the opened path runs in the candidate only", _PROVED[proof.proof], proof.evidence, Decision.INCONCLUSIVE
-        ),
-    )
-    stopped = "" if compared.holds is not False else f"the candidate's outputs are wrong: {compared.evidence}"
-    return replace(records, arms=pair, guards=guards, starts=tuple(starts), stopped=stopped)
+    """Start each arm once. The run ends with a revert where the candidate does not start or answers wrongly.
+
+    A further arm that fails is left out of the measuring, and its cells are reverted.
+    """
+    found = arms(request, records, context.report)
+    trials: dict[str, Trial] = {}
+    for arm in found:
+        trials[arm.name] = context.journal.once(f"launch/{arm.name}", Trial, partial(_tried, request, arm, context))
+    guards = [guard for arm in found[1:] for guard in _guards(request, found[0], arm, trials)]
+    starts = tuple(StartRecord(each.arm, -1, each.ready_s, each.refused) for each in trials.values())
+    records = replace(records, arms=found, guards=tuple(guards), starts=starts)
+    broken = {guard.arm for guard in guards if guard.holds is False and guard.breaks is Decision.REVERT}
+    if broken >= {arm.name for arm in found[1:]}:
+        return replace(records, stopped=_why(guards, CANDIDATE))
+    return records
+
+
+def _why(guards: list[Guard], arm: str) -> str:
+    worst = next(guard for guard in guards if guard.arm == arm and guard.holds is False)
+    what = "does not start" if worst.name == "the candidate starts" else "gives wrong outputs"
+    return f"the {arm} {what}: {worst.evidence}"
+
+
+def _tried(request: Request, arm: Arm, context: Context) -> Trial:
+    try:
+        return trial(request, arm, context)
+    except Refusal as refusal:
+        if arm.name == BASELINE:
+            raise
+        return Trial(arm.name, refused=refusal.what)
+
+
+def _guards(request: Request, baseline: Arm, arm: Arm, trials: Mapping[str, Trial]) -> list[Guard]:
+    """What one start of each showed; an arm that did not come up has the first guard alone."""
+    first, other = trials[BASELINE], trials[arm.name]
+    if other.answers is None or other.reading is None or first.answers is None or first.reading is None:
+        return [Guard("the candidate starts", False, other.refused, arm=arm.name)]
+    compared = ladder.compare(first.answers, other.answers)
+    started = f"ready after {other.ready_s:.1f} s (baseline {first.ready_s:.1f} s)"
+    return [
+        Guard("the candidate starts", True, started, arm=arm.name),
+        Guard("outputs are right", compared.holds, compared.evidence, arm=arm.name),
+        _path(request, baseline, arm, first.reading, other.reading),
+    ]
+
+
+def _path(request: Request, baseline: Arm, arm: Arm, first: activation.Reading, other: activation.Reading) -> Guard:
+    name = "the opened path runs in the candidate only"
+    if alike(baseline, arm):
+        return Guard(name, False, "both arms are the same, so this measures noise", Decision.INCONCLUSIVE, arm.name)
+    if arm.name != CANDIDATE:
+        # A release or a switch of its own need not run what the recipe opens: that it differs is what is asked.
+        return Guard("the arm differs from the baseline", True, _difference(baseline, arm), arm=arm.name)
+    swapped = request.swap
+    proof = activation.prove(other, first) if swapped else activation.prove(first, other)
+    evidence = f"the arms are swapped. {proof.evidence}" if swapped else proof.evidence
+    return Guard(name, _PROVED[proof.proof], evidence, Decision.INCONCLUSIVE, arm.name)
+
+
+def _difference(baseline: Arm, arm: Arm) -> str:
+    changed = [f"{name}={value}" for name, value in arm.environment.items() if baseline.environment.get(name) != value]
+    words = [arm.series, " ".join(arm.arguments), ", ".join(each[:80] for each in changed[:3])]
+    return "; ".join(filter(None, words))

@@ -49,13 +49,13 @@ def _rates(times: Sequence[float], values: Sequence[float | None], step: int) ->
             yield times[before + step], (last - first) / seconds
 
 
-def diagnose(windows: Windows, cell: Cell, idle: Window | None) -> str:
-    """What the candidate's telemetry of a cell says, with the baseline's of the same cell as the healthy load."""
+def diagnose(windows: Windows, cell: Cell, idle: Window | None, candidate: str = "candidate") -> str:
+    """What an arm's telemetry of a cell says, with the baseline's of the same cell as the healthy load."""
     healthy = [window for (arm, _, where), window in windows.items() if arm == "baseline" and where == cell]
     if not healthy:
         return ""
     band = spin.fit(idle, healthy[0])
     for (arm, _, where), window in windows.items():
-        if arm == "candidate" and where == cell and (found := spin.diagnose(window, band)):
+        if arm == candidate and where == cell and (found := spin.diagnose(window, band)):
             return f"{found.what[:1].upper()}{found.what[1:]}: {found.evidence}."
     return ""

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ungate.host.environment import Environment
 from ungate.host.progress import Report
-from ungate.model import Arm, Artifact, Cell, Chain, Finding, Recipe, Sample, ScanResult, Series, Target, Verdict
+from ungate.model import (
+    Arm,
+    Artifact,
+    Cell,
+    Chain,
+    Finding,
+    Policy,
+    Recipe,
+    Sample,
+    ScanResult,
+    Series,
+    Target,
+    Variant,
+    Verdict,
+)
 
 if TYPE_CHECKING:
     from ungate.host.facts import HostFacts
     from ungate.host.packages import Package
     from ungate.judge import Guard, Plan
     from ungate.judge.interval import Prior
+    from ungate.measure.telemetry import Window
     from ungate.patch.overlay import Overlay
+    from ungate.pipeline.journal import Journal
 
-__all__ = ["Act", "Context", "Records", "Request", "Stage", "StartRecord"]
+__all__ = ["Ablation", "Act", "Context", "Records", "Request", "Stage", "StartRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +44,8 @@ class Request:
     ``until`` is the name of the last stage. ``command`` is the server's command line, empty where the run
     stops before a server is needed, and ``variables`` are added to the environment of both arms. ``min_effect``
     is the smallest change worth having (0.05 = 5 %). ``budget_s`` limits the measuring in seconds of wall time.
+    ``arms`` are compared with the baseline beside those of the recipe. ``same``: the candidate is the baseline once
+    more, so that what is measured is noise. ``swap``: baseline and candidate change places.
     """
 
     recipe: Recipe
@@ -43,16 +61,43 @@ class Request:
     budget_s: float = 3600.0
     load_s: float = 20.0
     start_deadline_s: float = 900.0
+    arms: tuple[Variant, ...] = ()
+    same: bool = False
+    swap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StartRecord:
-    """One server start of the measurement: which arm, how long until it was ready, and why it ended early if it did."""
+    """One server start of the measurement: which arm, how long until it was ready, and why it ended early if it did.
+
+    ``seconds`` is the wall time of the whole start. ``rounds`` are those that it took until the times had settled,
+    ``settled`` whether they had; ``compiled`` the compiled files that were added to JIT caches meanwhile. None is
+    *not known*.
+    """
 
     arm: str
     start: int
     ready_s: float | None
     note: str = ""
+    seconds: float = 0.0
+    settled: bool | None = None
+    rounds: int = 0
+    compiled: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A lost candidate with one thing changed, to find out why it lost.
+
+    ``value`` is the primary metric in ``cell``, None where it gave none. ``outcome`` is cause, not the cause, needed
+    (without it nothing starts), switch (without it the path does not run) or unknown; ``said`` tells it in a sentence.
+    """
+
+    name: str
+    cell: Cell
+    value: float | None
+    outcome: str
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +123,23 @@ class Records:
     starts: tuple[StartRecord, ...] = ()
     samples: tuple[Sample, ...] = ()
     telemetry: tuple[dict[str, object], ...] = ()
-    diagnoses: dict[Cell, str] = field(default_factory=dict)
+    windows: Mapping[tuple[str, int, Cell], Window] = field(default_factory=dict)
+    diagnoses: Mapping[tuple[str, Cell], str] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
+    phases: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)  # of prefill and decode alone
+    policy: Policy | None = None
+    ablations: tuple[Ablation, ...] = ()
+    cause: str = ""  # of a lost comparison, by experiment, in a sentence
     stopped: str = ""  # why the run ended before its last stage, in a sentence
     page: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How a stage says how far it is, and how it hands over what must not be lost if the run ends in its middle."""
+    """How a stage says how far it is, and the journal in which it writes its steps ahead and keeps what they gave."""
 
     report: Report
-    keep: Callable[[Sequence[Sample]], None]
+    journal: Journal
     prior: Prior | None = None
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ungate.host.files import write
 from ungate.model import Decision
+from ungate.pipeline.policies import NAME, tensor_parallel
 from ungate.pipeline.records import Context, Records, Request
 from ungate.plain import plain
 
@@ -25,12 +26,21 @@ def tell(request: Request, records: Records, context: Context) -> Records:
     return replace(records, page=page)
 
 
-def fingerprint(records: Records) -> dict[str, object]:
-    """What the result holds for: package versions, the edits, the machine; a reading that is missing stays null."""
+def fingerprint(request: Request, records: Records) -> dict[str, object]:
+    """What the result holds for: packages, edits, switches, machine; a reading that is missing stays null.
+
+    Of the server's command only what decides the outcome is kept: it may hold keys, and a ledger is shared.
+    """
     facts = records.facts
+    arms = {arm.name: arm for arm in records.arms}
     return {
         "packages": {package.name: package.version for package in records.packages},
         "series": records.series.digest if records.series else None,
+        "edited": dict(records.series.before) if records.series else {},
+        "arguments": {name: list(arm.arguments) for name, arm in arms.items()},
+        "tensor_parallel": tensor_parallel(request.command),
+        "same_arms": request.same,
+        "swapped": request.swap,
         "driver": facts.driver if facts is not None else None,
         "gpus": [gpu.name for gpu in facts.gpus] if facts is not None else None,
         "links": plain(facts.links) if facts is not None else None,
@@ -47,7 +57,6 @@ def reopen(request: Request, records: Records) -> str:
 
 def following(request: Request, records: Records) -> list[str]:
     """What to do next, a sentence each; first what stopped the run, then what the stages that did not run need."""
-    name, target = request.recipe.name, request.target
     if records.stopped:
         sentences = [f"The run stopped early: {records.stopped}."]
         if request.recipe.instead:
@@ -55,20 +64,36 @@ def following(request: Request, records: Records) -> list[str]:
         return sentences
     if not records.verdicts:
         return _needs(request, records)
+    several = len({verdict.arm for verdict in records.verdicts}) > 1
     sentences = []
     for verdict in records.verdicts:
+        cell = f"{verdict.cell}, {verdict.arm}" if several else str(verdict.cell)
         match verdict.decision:
             case Decision.KEEP:
-                sentences.append(f"{verdict.cell}: keep. Make it permanent: ungate patch push {name} --target {target}")
+                sentences.append(f"{cell}: keep.")
             case Decision.REVERT:
-                sentences.append(
-                    f"{verdict.cell}: revert. Nothing has to be undone: the installed packages were not touched."
-                )
+                sentences.append(f"{cell}: revert. Nothing has to be undone: the installed packages were not touched.")
+            case Decision.INCONCLUSIVE if request.same:
+                sentences.append(f"{cell}: both arms are the same, so this is the noise of this machine.")
             case Decision.INCONCLUSIVE if verdict.ratio is None:
-                sentences.append(f"{verdict.cell}: not measured. Mend what the reason names, then run it again.")
+                sentences.append(f"{cell}: not measured. Mend what the reason names, then run it again.")
             case Decision.INCONCLUSIVE:
-                sentences.append(f"{verdict.cell}: undecided. More pairs of starts narrow the interval: --pairs N")
-    return sentences
+                sentences.append(f"{cell}: undecided. More pairs of starts narrow the interval: --pairs N")
+    return [*sentences, *_permanent(request, records)]
+
+
+def _permanent(request: Request, records: Records) -> list[str]:
+    """How to make a keep permanent: everywhere, or only where the policy says so."""
+    policy = records.policy
+    if policy is None or policy.nowhere:
+        return []
+    name, target = request.recipe.name, request.target
+    if not request.recipe.entries:
+        words = " ".join([*(f"{key}={value}" for key, value in policy.environment.items()), *policy.arguments])
+        return [f"Make it permanent: start the server with {words}." if words else "It is the server's default."]
+    if policy.everywhere:
+        return [f"Make it permanent: ungate patch push {name} --target {target}"]
+    return [f"Make it permanent where it helps: ungate patch push --policy {request.folder / NAME}"]
 
 
 def _again(request: Request) -> str:

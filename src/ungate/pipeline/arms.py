@@ -1,0 +1,121 @@
+"""The arms of a run: the baseline first, then everything that is compared with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from ungate.errors import Refusal
+from ungate.host.folders import cache_dir
+from ungate.host.progress import Report
+from ungate.launch import Engine, Server, detect, engine, serve
+from ungate.model import Arm, Variant
+from ungate.pipeline.environment import base_environment
+from ungate.pipeline.records import Records, Request
+
+__all__ = ["BASELINE", "CANDIDATE", "alike", "arms", "begin", "compared", "engine_of", "names", "release"]
+
+BASELINE, CANDIDATE = "baseline", "candidate"
+
+
+def compared(request: Request) -> tuple[str, ...]:
+    """The names of the arms that are compared with the baseline, in the order they run."""
+    return (CANDIDATE, *(variant.name for variant in (*request.recipe.arms, *request.arms)))
+
+
+def names(request: Request) -> tuple[str, ...]:
+    """The names of all arms, the baseline first."""
+    return (BASELINE, *compared(request))
+
+
+def engine_of(request: Request) -> Engine:
+    """The recipe's engine file, or the one that the command line looks like."""
+    return engine(request.recipe.engine) if request.recipe.engine else detect(request.command)
+
+
+def arms(request: Request, records: Records, report: Report) -> tuple[Arm, ...]:
+    """Every arm. The baseline is the user's command with what the recipe's baseline adds.
+
+    The candidate is the same command with the overlay, the recipe's environment and its arguments; further arms are
+    what their variants say. Refusal where the user's command already has what an arm adds.
+    """
+    recipe = request.recipe
+    base = base_environment(request)
+    baseline = Arm(BASELINE, {**base, **recipe.baseline.environment}, recipe.baseline.arguments)
+    overlay = records.overlay.environment if records.overlay is not None else {}
+    candidate = Arm(
+        CANDIDATE,
+        {**base, **overlay, **recipe.environment},
+        recipe.arguments,
+        records.series.digest if records.series is not None else "",
+    )
+    if request.same:
+        candidate = Arm(CANDIDATE, baseline.environment, baseline.arguments)
+    if request.swap:
+        baseline, candidate = (
+            Arm(BASELINE, candidate.environment, candidate.arguments, candidate.series),
+            Arm(CANDIDATE, baseline.environment, baseline.arguments, baseline.series),
+        )
+    others = [_variant(variant, base, report) for variant in (*recipe.arms, *request.arms)]
+    found = (baseline, candidate, *others)
+    for arm in found:
+        _tell_apart(request, arm)
+    return found
+
+
+def _tell_apart(request: Request, arm: Arm) -> None:
+    # A flag that the user's own command already carries would switch the feature on in every arm.
+    options = {word for word in arm.arguments if word.startswith("-")}
+    if options & set(request.command):
+        raise Refusal(
+            f"The server command already has {' '.join(arm.arguments)}, so both arms would run the feature.",
+            f"Leave it out after '--': ungate adds it to the {arm.name} only.",
+        )
+
+
+def alike(one: Arm, other: Arm) -> bool:
+    """Whether two arms differ in nothing, so that comparing them measures noise."""
+    return dict(one.environment) == dict(other.environment) and one.arguments == other.arguments
+
+
+def _variant(variant: Variant, base: Mapping[str, str], report: Report) -> Arm:
+    environment = dict(base)
+    series = ""
+    if variant.release:
+        environment |= release(variant.release, base, report)
+        series = "+".join(variant.release)
+    return Arm(variant.name, {**environment, **variant.environment}, variant.arguments, series)
+
+
+def release(requirements: tuple[str, ...], base: Mapping[str, str], report: Report) -> dict[str, str]:
+    """What a process needs to import these releases before the installed ones, with JIT caches of their own.
+
+    Their dependencies are not fetched: the installed ones serve them, and a server that this breaks does not start.
+    """
+    from ungate.host.index import fetch
+    from ungate.patch import caches
+
+    roots: list[Path] = []
+    for requirement in requirements:
+        report(f"fetching {requirement}")
+        roots.append(fetch(requirement, report))
+    folder = cache_dir() / "releases" / hashlib.sha256("\n".join(requirements).encode()).hexdigest()[:16]
+    environment = caches.environment(folder, base)
+    path = [*map(str, roots), base.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Server]:
+    """One start of one arm, as a context manager that yields the server."""
+    return serve(
+        request.command,
+        engine=engine_of(request),
+        environment=arm.environment,
+        port=port,
+        folder=request.folder / "logs" / arm.name,
+        deadline_s=request.start_deadline_s,
+        arguments=arm.arguments,
+    )

@@ -1,0 +1,222 @@
+"""After a revert: why? One thing at a time is changed in the lost candidate, which names the cause, or does not.
+
+Telemetry can say that a server spins; what makes it spin is found by experiment alone. An arm in which the path still
+runs, and which is fast again, names the cause. One in which the path does not run says nothing about the path.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ungate.errors import Refusal
+from ungate.host.folders import cache_dir
+from ungate.judge import floor
+from ungate.model import Arm, Cell, Decision, Task, Variant, Verdict
+from ungate.patch import create
+from ungate.pipeline.altering import with_keywords, without
+from ungate.pipeline.arms import BASELINE, CANDIDATE
+from ungate.pipeline.environment import base_environment
+from ungate.pipeline.launching import Trial, trial
+from ungate.pipeline.records import Ablation, Context, Records, Request
+from ungate.pipeline.starting import THROUGHPUT, Start, one
+
+__all__ = ["attribute", "named"]
+
+_RECOVERED = 0.5  # of the way back to the baseline, on a logarithmic scale
+_MOST_CONCURRENT = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One thing to change in the candidate; ``layer`` is the file whose edits are left out, or empty."""
+
+    name: str
+    said: str
+    layer: str = ""
+    variant: Variant | None = None
+
+
+def attribute(request: Request, records: Records, context: Context) -> Records:
+    """Name the cause of a lost comparison by experiment; records unchanged where none was lost by its speed."""
+    lost = [v for v in records.verdicts if v.arm == CANDIDATE and v.decision is Decision.REVERT and v.ratio]
+    candidate = next((arm for arm in records.arms if arm.name == CANDIDATE), None)
+    if not lost or candidate is None or request.same or request.swap:
+        return records
+    worst = min(lost, key=lambda verdict: verdict.ratio or 1.0)
+    changes = _changes(request, records)
+    sizes = _another_size(request, records)
+    context.journal.plan(
+        "attribute",
+        [
+            *((change.name, Task(f"Find out why: {change.said}", priority="low")) for change in changes),
+            *(
+                (f"size-{arm}", Task(f"Find out why: load the {arm} at {sizes}", priority="low"))
+                for arm in ((BASELINE, CANDIDATE) if sizes else ())
+            ),
+        ],
+    )
+    spent, found = 0.0, []
+    for change in changes:
+        if spent > request.budget_s:
+            context.journal.mark(f"attribute/{change.name}", "cancelled")
+            continue
+        tried = context.journal.once(
+            f"attribute/{change.name}",
+            _Tried,
+            partial(_try, request, records, candidate, change, worst.cell, context),
+        )
+        spent += tried.seconds
+        found.append(_judged(records, worst, change, tried))
+    if sizes is not None and spent <= request.budget_s:
+        found.append(_at_another_size(request, records, sizes, worst, context))
+    return replace(records, ablations=tuple(found), cause=named(found))
+
+
+def _changes(request: Request, records: Records) -> list[_Change]:
+    """What the recipe names, then each edited file by itself."""
+    changes = [
+        _Change(variant.name, variant.name.replace("-", " "), variant=variant) for variant in request.recipe.ablations
+    ]
+    files = sorted(records.series.after) if records.series is not None else []
+    changes += [
+        _Change(f"without-{number:02d}", f"without the edits of {file}", layer=file)
+        for number, file in enumerate(files, 1)
+    ]
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What a changed candidate gave: which path ran, and the primary metric; ``refused`` says why there is nothing."""
+
+    active: bool | None = None
+    value: float | None = None
+    refused: str = ""
+    note: str = ""
+    seconds: float = 0.0
+
+
+def _arm(request: Request, records: Records, candidate: Arm, change: _Change) -> Arm:
+    environment, arguments = dict(candidate.environment), candidate.arguments
+    variant = change.variant
+    series = records.series
+    if series is not None and (change.layer or (variant is not None and variant.file)):
+        if change.layer:
+            series = without(series, change.layer, records.packages)
+        else:
+            assert variant is not None
+            series = with_keywords(series, variant.file, variant.keywords, records.packages)
+        overlay = create(series, records.packages, cache_dir() / "overlays", base=base_environment(request))
+        environment |= overlay.environment
+    if variant is not None:
+        environment |= variant.environment
+        arguments = (*arguments, *variant.arguments)
+    return Arm(change.name, environment, arguments, series.digest if series is not None else "")
+
+
+def _try(request: Request, records: Records, candidate: Arm, change: _Change, cell: Cell, context: Context) -> _Tried:
+    """One start for proof, one under load."""
+    try:
+        arm = _arm(request, records, candidate, change)
+        proof: Trial = trial(request, arm, context)
+    except Refusal as refusal:
+        return _Tried(refused=refusal.what)
+    assert proof.reading is not None
+    ways = [ran for ran in proof.reading.ways.values() if ran is not None]
+    active = None if not ways else all(ways)
+    earlier = [sample for sample in records.samples if sample.cell == cell]
+    start = one(request, arm, 0, (cell,), earlier, context, seed=0, folder="ablations")
+    value, note = _metric(start, cell, request.recipe.metric)
+    return _Tried(active, value, note=note or start.record.note, seconds=start.record.seconds + (proof.ready_s or 0.0))
+
+
+def _metric(start: Start, cell: Cell, metric: str) -> tuple[float | None, str]:
+    found = next((s for s in start.samples if s.cell == cell and s.metric == metric), None)
+    return (None, "nothing was measured") if found is None else (found.value, found.note)
+
+
+def _medians(records: Records, cell: Cell, metric: str) -> tuple[list[float], list[float]]:
+    def of(arm: str) -> list[float]:
+        return [s.value for s in records.samples if s.arm == arm and s.cell == cell and s.metric == metric and s.value]
+
+    return of(BASELINE), of(CANDIDATE)
+
+
+def _judged(records: Records, worst: Verdict, change: _Change, tried: _Tried, metric: str = THROUGHPUT) -> Ablation:
+    cell = worst.cell
+
+    def result(outcome: str, said: str) -> Ablation:
+        return Ablation(change.name, cell, tried.value, outcome, f"{change.said[:1].upper()}{change.said[1:]}: {said}.")
+
+    if tried.refused:
+        return result("needed", f"nothing starts ({tried.refused[:160].rstrip('.')})")
+    if tried.value is None:
+        return result("unknown", f"no reading ({tried.note[:160].rstrip('.')})")
+    theirs, own = _medians(records, cell, metric)
+    if not theirs or not own:
+        return result("unknown", "there is nothing to compare it with")
+    fast, slow = statistics.median(theirs), statistics.median(own)
+    share = f"{tried.value / fast:.0%} of the baseline (the candidate: {slow / fast:.0%})"
+    noise = floor([theirs, own]) or 1.0
+    back = math.log(tried.value / slow) / math.log(fast / slow) if fast > slow else 0.0
+    recovered = back >= _RECOVERED and tried.value > slow * noise
+    if tried.active is False:
+        return result("switch", f"the path does not run, {share}; this says nothing about the path")
+    if tried.active is None:
+        return result("unknown", f"{share}, but nothing shows whether the path ran")
+    if recovered:
+        return result("cause", f"the path runs and makes {share}")
+    return result("not the cause", f"the path runs and makes {share}")
+
+
+def _another_size(request: Request, records: Records) -> Cell | None:
+    """Four times the requests in flight, where every measured size was lost; None where one was not."""
+    mine = [verdict for verdict in records.verdicts if verdict.arm == CANDIDATE]
+    if any(verdict.decision is not Decision.REVERT for verdict in mine):
+        return None
+    largest = max(request.recipe.cells, key=lambda cell: cell.concurrency)
+    count = min(4 * largest.concurrency, _MOST_CONCURRENT)
+    return None if count <= largest.concurrency else replace(largest, concurrency=count)
+
+
+def _at_another_size(request: Request, records: Records, cell: Cell, worst: Verdict, context: Context) -> Ablation:
+    values: dict[str, float | None] = {}
+    said = ""
+    for name in (BASELINE, CANDIDATE):
+        arm = next(arm for arm in records.arms if arm.name == name)
+        start = context.journal.once(
+            f"attribute/size-{name}",
+            Start,
+            partial(one, request, arm, 1, (cell,), (), context, seed=0, folder="ablations"),
+        )
+        values[name], note = _metric(start, cell, request.recipe.metric)
+        said = said or note
+    theirs, own = values[BASELINE], values[CANDIDATE]
+    name = f"at-{cell}"
+    if not theirs or not own:
+        return Ablation(name, cell, own, "unknown", f"At {cell}: no reading ({said[:160].rstrip('.')}).")
+    ratio, limit = own / theirs, math.sqrt(worst.ratio or 1.0)
+    share = f"the candidate makes {ratio:.0%} of the baseline"
+    if ratio > limit:
+        return Ablation(name, cell, own, "cause", f"At {cell} {share}: the size decides.")
+    return Ablation(name, cell, own, "not the cause", f"At {cell} {share}: slow at every size that was tried.")
+
+
+def named(found: Sequence[Ablation]) -> str:
+    """What the experiments say together, in a sentence; empty where there was none."""
+    if not found:
+        return ""
+    causes = [each.said.rstrip(".") for each in found if each.outcome == "cause"]
+    if causes:
+        return f"The cause, by experiment: {'; '.join(causes)}."
+    ran = [each for each in found if each.outcome == "not the cause"]
+    if ran:
+        return (
+            f"The cause is not known: in {len(ran)} of {len(found)} experiments the path still ran and stayed slow, "
+            "so it is in what they have in common."
+        )
+    return f"The cause is not known: in none of {len(found)} experiments did the path run with one thing changed."
