@@ -95,7 +95,12 @@ def test_status_tells_pristine_from_pushed_from_changed(run: Run, site: Path, bu
     found: dict[str, Any] = json.loads(run("status", "--json")[1])
     assert found["pristine"] is False and found["series"][0]["standing"]["state"] == "applied"
     (site / "kernels/jit.py").write_text("# mine too\n")
-    assert "disturbed   story" in run("status")[1]
+    out = run("status")[1]
+    assert "disturbed   story" in out
+    assert "kernels/jit.py is neither as installed nor as the series wrote it" in out
+    assert "kernels/jit.py: changed by the series 'story', and then by someone else" in out
+    (site / "kernels/jit.py").unlink()
+    assert "kernels/jit.py: missing, and the series 'story' changed it" in run("status", "--reread")[1]
 
 
 def test_a_foreign_patch_is_pushed_and_popped(run: Run, site: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ __all__ = ["show", "survey"]
 _SHOWN = 12
 
 
-def survey(environment: Environment, distributions: tuple[str, ...]) -> dict[str, Any]:
+def survey(environment: Environment, distributions: tuple[str, ...], *, remembered: bool = True) -> dict[str, Any]:
     """The stack of each folder and, for each package looked at, what deviates from its RECORD."""
     from ungate import recipes
     from ungate.host.packages import canonical, find, versions
@@ -30,13 +30,13 @@ def survey(environment: Environment, distributions: tuple[str, ...]) -> dict[str
         packages = tuple(find(environment, name) for name in distributions)
     else:
         there = versions(environment)
-        known = {canonical(name) for recipe in recipes.names() for name in recipes.load(recipe).packages}
+        known = {canonical(name) for name in recipes.packages()}
         packages = named(environment, (known | pushed) & set(there) | pushed)
     states = [(root, stack.standing(root, packages)) for root in roots]
     rows = []
     for root in dict.fromkeys(package.root.resolve() for package in packages):
         mine = tuple(package for package in packages if package.root.resolve() == root)
-        for name, deviations in stack.pristine(mine, root).items():
+        for name, deviations in stack.pristine(mine, root, remembered=remembered).items():
             package = next(p for p in mine if p.name == name)
             rows.append({"name": name, "version": package.version, "root": root, "deviations": deviations})
     waiting = [root for root in roots if journal_of(root).pending()]

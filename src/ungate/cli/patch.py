@@ -224,16 +224,18 @@ def applied(site: Path | None, python: Path | None, as_json: bool) -> int:
 @patch.command()
 @click.argument("distributions", nargs=-1)
 @environment_options
+@click.option("--reread", is_flag=True, help="Read every file, also those that no one wrote since the last time.")
 @json_option
-def status(distributions: tuple[str, ...], site: Path | None, python: Path | None, as_json: bool) -> int:
+def status(distributions: tuple[str, ...], site: Path | None, python: Path | None, reread: bool, as_json: bool) -> int:
     """Is this environment as it was installed? Which series are pushed, and what else differs from RECORD?
 
-    Looks at DISTRIBUTIONS, without them at those that recipes and pushed series name.
+    Looks at DISTRIBUTIONS, without them at those that recipes and pushed series name. A file whose size, times and
+    inode are as they were when it was last compared is not read again.
     """
     from ungate.cli._patch_status import show, survey
     from ungate.host.environment import resolve
 
-    found = survey(resolve(site, python), distributions)
+    found = survey(resolve(site, python), distributions, remembered=not reread)
     if as_json:
         document(found)
     else:

@@ -229,13 +229,18 @@ def recorded(package: Package) -> Mapping[str, str]:
     return {} if package.editable or package.info is None else records.hashes(package.info)
 
 
-def deviations(package: Package) -> tuple[tuple[str, str], ...]:
-    """(file, reason) for each file that is not as installed; a reason begins changed, missing, extra or unknown."""
+def deviations(package: Package, *, remembered: bool = False) -> tuple[tuple[str, str], ...]:
+    """(file, reason) for each file that is not as installed; a reason begins changed, missing, extra or unknown.
+
+    With ``remembered``, what no one wrote since it was last compared is not read again.
+    """
     if package.info is None:
         return ((package.name, "unknown: no .dist-info describes this folder, so nothing can be compared"),)
     if package.editable:
         return ((package.name, f"unknown: it is an editable installation; ask git: git -C {package.root} status"),)
-    return pristine.deviations(package.root, package.tops, package.info, tuple(_infos(package.root)))
+    return pristine.deviations(
+        package.root, package.tops, package.info, tuple(_infos(package.root)), remembered=remembered
+    )
 
 
 def requirement(package: Package, name: str) -> str | None:

@@ -279,14 +279,26 @@ def recover_all(root: Path, *, deadline_s: float = 60.0, disk: Disk | None = Non
         return recover(journal, disk)
 
 
-def pristine(packages: Sequence[Package], root: Path) -> dict[str, tuple[tuple[str, str], ...]]:
-    """For each package what deviates from its RECORD; a file of a pushed series says by which one."""
-    names = {file: each.name for each in applied(root) for file in each.files}
+def pristine(
+    packages: Sequence[Package], root: Path, *, remembered: bool = True
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """For each package what deviates from its RECORD; a file of a pushed series says by which one.
+
+    With ``remembered``, files that no one wrote since they were last compared are not read again.
+    """
+    written = {file: (each.name, after) for each in applied(root) for file, (_, after) in each.files.items()}
+
+    def told(file: str, reason: str) -> str:
+        if file not in written:
+            return reason
+        name, after = written[file]
+        found = current(root, file)
+        if found is None:
+            return f"missing, and the series '{name}' changed it"
+        return f"changed by the series '{name}'" + ("" if found == after else ", and then by someone else")
+
     return {
-        package.name: tuple(
-            (file, f"changed by the series '{names[file]}'" if file in names else reason)
-            for file, reason in deviations(package)
-        )
+        package.name: tuple((file, told(file, reason)) for file, reason in deviations(package, remembered=remembered))
         for package in packages
     }
 

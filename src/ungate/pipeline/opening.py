@@ -151,7 +151,7 @@ def _names(records: Records) -> frozenset[str]:
 
 def _unchanged(package: installed.Package, series: Series) -> int:
     """The number of files of the package whose sha256 is still RECORD's; Refusal if the series' files are not."""
-    off = dict(installed.deviations(package))
+    off = dict(installed.deviations(package, remembered=True))
     touched = [file for file in series.before if file in off and not _was_off_before(package, file, series)]
     if touched:
         raise Refusal(

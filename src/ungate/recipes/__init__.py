@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ungate.recipes.loader import load, names
+from ungate.recipes.loader import load, names, packages
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "packages"]

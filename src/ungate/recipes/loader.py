@@ -10,7 +10,7 @@ from pathlib import Path
 from ungate.errors import Refusal
 from ungate.model import Recipe
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "packages"]
 
 _FOLDER = Path(__file__).parent
 _LARGEST = 1 << 20  # bytes; a recipe is a page of text
@@ -19,6 +19,15 @@ _LARGEST = 1 << 20  # bytes; a recipe is a page of text
 def names() -> tuple[str, ...]:
     """The recipes that come with ungate, in alphabetical order."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def packages() -> frozenset[str]:
+    """The distributions that ungate's own recipes are about; read without checking the rest of each recipe."""
+    found: set[str] = set()
+    for name in names():
+        listed = _table(_FOLDER / f"{name}.toml").get("packages")
+        found.update(each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, str))
+    return frozenset(found)
 
 
 def load(name_or_path: str | Path) -> Recipe:
