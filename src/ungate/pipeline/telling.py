@@ -39,6 +39,7 @@ def fingerprint(request: Request, records: Records) -> dict[str, object]:
         "edited": dict(records.series.before) if records.series else {},
         "arguments": {name: list(arm.arguments) for name, arm in arms.items()},
         "tensor_parallel": tensor_parallel(request.command),
+        "stopped": records.stopped,
         "same_arms": request.same,
         "swapped": request.swap,
         "driver": facts.driver if facts is not None else None,
@@ -49,7 +50,11 @@ def fingerprint(request: Request, records: Records) -> dict[str, object]:
 
 def reopen(request: Request, records: Records) -> str:
     """The condition under which a result that is no keep would be worth trying again."""
-    if not records.verdicts or all(verdict.decision is Decision.KEEP for verdict in records.verdicts):
+    if not records.stopped and (
+        not records.verdicts or all(verdict.decision is Decision.KEEP for verdict in records.verdicts)
+    ):
+        return ""
+    if request.same:
         return ""
     versions = ", ".join(f"{package.name} other than {package.version}" for package in records.packages)
     return f"{versions}, another driver, or another link between the GPUs"
