@@ -299,6 +299,42 @@ def test_a_step_that_somebody_works_at_may_last_and_one_that_only_spins_may_not_
         server.stop(1.0)
 
 
+def test_a_slow_server_is_ready_once_its_speed_is_steady(
+    lab: tuple[str, ...],
+    lab_environment: dict[str, str],
+    port: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rounds of 400 s each would use up the deadline, and a collapsed candidate would never be measured."""
+    from ungate.launch import readiness
+
+    monkeypatch.setattr(readiness, "_ENOUGH_S", 6.0)
+    monkeypatch.setattr(readiness, "_SPAN_S", 3.0)
+    environment = {**lab_environment, "LAB_FAULT": "slow-steps:0.5"}
+    with serve(lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=60) as server:
+        ready = wait_ready(server, Cell(4, 8, 200))
+    assert ready.settled and len(ready.rounds) == 1
+    assert ready.rounds[0] > 60 and "cut short once its speed was steady" in ready.notes[0]
+
+
+def test_a_round_without_tokens_goes_on_while_steps_end(
+    lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
+) -> None:
+    """A prompt of four long steps: nothing is logged and no token comes, but the counter of steps grows."""
+    environment = {**lab_environment, "LAB_FAULT": "slow-steps:2.5"}
+    cell = Cell(1, 900, 1)
+    for counted in (True, False):
+        with serve(
+            lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=90
+        ) as server:
+            if counted:
+                assert wait_ready(server, cell, stall_s=6, counters=told(server)).rounds[0] > 7
+            else:
+                with pytest.raises(Refusal, match="showed no progress for 6 s"):
+                    wait_ready(server, cell, stall_s=6)
+
+
 def test_leaked_segments_are_named_and_removed(script: Script, port: int, tmp_path: Path) -> None:
     argv = script("""
         import mmap, os

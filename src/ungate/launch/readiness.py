@@ -20,6 +20,7 @@ from ungate.host.progress import Report, silent
 from ungate.launch import ports
 from ungate.launch.completion import Completion, complete, model_name
 from ungate.launch.server import Server
+from ungate.launch.signs import Counters
 from ungate.launch.tree import compiling, cpu_s
 from ungate.model import Cell
 
@@ -35,6 +36,9 @@ _TICK_S = 0.1
 _CPU_STEP_S = 0.05
 _MAX_ROUNDS = 12
 _ENOUGH_S = 30.0  # rounds after which a slow server with steady progress is taken as it is
+_SPAN_S = 10.0  # two of these with the same number of tokens are a steady speed
+_FEWEST = 8  # tokens in a span, below which the number says little
+_QUIET_S = 5.0  # without a token, after which the server is asked for its counters
 _PROMPT_RANGE = (32, 250)
 
 
@@ -42,8 +46,9 @@ _PROMPT_RANGE = (32, 250)
 class Readiness:
     """Seconds since the start at which the port was ours and the first token came, and the rounds until it settled.
 
-    ``rounds`` are the seconds of each round of the cell's shape. ``settled`` False: tokens come, but their time had
-    not become steady when patience ended. ``phases`` are the engine's own, with the seconds since the start.
+    ``rounds`` are the seconds of each round of the cell's shape; of one that was so slow that it was cut short, what it
+    would have taken. ``settled`` False: tokens come, but their time had not become steady when patience ended.
+    ``phases`` are the engine's own, with the seconds since the start.
     """
 
     listening_s: float
@@ -62,19 +67,23 @@ def wait_ready(
     deadline_s: float | None = None,
     stall_s: float = 180.0,
     report: Report = silent,
+    counters: Counters = dict,
 ) -> Readiness:
     """Wait until ``server`` can be measured at ``cell``.
 
     Refusal at once when the process ends, a stranger owns the port, or after ``stall_s`` without any sign of
-    progress (log, CPU time, a compiler at work, tokens), and at the deadline (default: the server's own).
+    progress (log, CPU time, a compiler at work, tokens, ``counters`` of finished steps), and at the deadline
+    (default: the server's own).
     """
-    return _Wait(server, cell, server.deadline_s if deadline_s is None else deadline_s, stall_s, report).go()
+    return _Wait(server, cell, server.deadline_s if deadline_s is None else deadline_s, stall_s, report, counters).go()
 
 
 class _Wait:
-    def __init__(self, server: Server, cell: Cell, deadline_s: float, stall_s: float, report: Report) -> None:
+    def __init__(
+        self, server: Server, cell: Cell, deadline_s: float, stall_s: float, report: Report, counters: Counters
+    ) -> None:
         self._server, self._cell, self._deadline_s, self._stall_s = server, cell, deadline_s, stall_s
-        self._report = report
+        self._report, self._counters = report, counters
         self._phases: list[tuple[str, float]] = []
         self._fatal = [re.compile(pattern) for pattern in server.engine.fatal]
         self._seen = (0, 0.0)
@@ -83,6 +92,9 @@ class _Wait:
         self._pids: tuple[int, ...] = (server.pid,)
         self._doomed_at: float | None = None
         self._tokens = 0
+        self._arrivals: list[float] = []
+        self._steps: dict[str, float] = {}
+        self._cut = False
         self._spoken = False
         self._announced = not server.engine.ready
 
@@ -96,8 +108,10 @@ class _Wait:
         first, self._spoken = server.seconds, True
         rounds = asyncio.run(self._rounds())
         server.segments.look(server.pids())
-        settled = len(rounds) > 1 and _close(rounds[-2], rounds[-1])
+        settled = self._cut or (len(rounds) > 1 and _close(rounds[-2], rounds[-1]))
         notes = () if settled else (f"after {len(rounds)} rounds the time of a round still changes",)
+        if self._cut:
+            notes = (f"a round would take {rounds[-1]:.0f} s; it was cut short once its speed was steady",)
         return Readiness(listening, first, server.seconds, tuple(rounds), settled, tuple(self._phases), notes)
 
     def _until(self, done: Callable[[], bool], failure: str) -> None:
@@ -135,8 +149,15 @@ class _Wait:
         size, used = self._server.log.size + self._tokens, cpu_s(self._pids)
         # Once tokens have come, CPU time is no progress any more: a worker that spins on a lost peer has plenty.
         worked = not self._spoken and abs(used - self._seen[1]) > _CPU_STEP_S
-        if size > self._seen[0] or worked or compiling(self._pids):
+        if size > self._seen[0] or worked or self._stepped(now) or compiling(self._pids):
             self._seen, self._progress_at = (size, used), now
+
+    def _stepped(self, now: float) -> bool:
+        """Whether steps of the model have ended since this was asked last; only of a server that has gone quiet."""
+        if not self._spoken or (self._arrivals and now - self._arrivals[-1] < _QUIET_S):
+            return False
+        before, self._steps = self._steps, {**self._steps, **self._counters()}
+        return any(value > before.get(name, value) for name, value in self._steps.items())
 
     def _listening(self) -> bool:
         server = self._server
@@ -158,7 +179,8 @@ class _Wait:
 
     def _first_token(self) -> bool:
         """Without a deadline of its own: a slow first compile is not cut while there is progress."""
-        return asyncio.run(self._watched(self._one())).fault == ""
+        answer = asyncio.run(self._watched(self._one()))
+        return answer is not None and answer.fault == ""
 
     async def _one(self) -> Completion:
         timeout = aiohttp.ClientTimeout(total=None)
@@ -170,7 +192,15 @@ class _Wait:
         begun = time.monotonic()
         while len(rounds) < _MAX_ROUNDS:
             self._report(f"settling, round {len(rounds) + 1}")
-            rounds.append(await self._watched(self._round(len(rounds))))
+            self._arrivals, started = [], time.monotonic()
+            took = await self._watched(self._round(len(rounds)), self._steady)
+            if took is None:
+                expected = self._cell.concurrency * self._cell.output_tokens
+                elapsed = time.monotonic() - started
+                rounds.append(elapsed * max(1.0, expected / len(self._arrivals)))
+                self._cut = True
+                break
+            rounds.append(took)
             patient = time.monotonic() - begun <= _ENOUGH_S
             # An engine that warms itself up beside our rounds is not ready, however steady they are.
             settled = len(rounds) > 1 and _close(rounds[-2], rounds[-1]) and (self._announced or not patient)
@@ -197,13 +227,26 @@ class _Wait:
 
     def _count(self) -> None:
         self._tokens += 1
+        self._arrivals.append(time.monotonic())
 
-    async def _watched(self, work: Coroutine[None, None, T]) -> T:
+    def _steady(self) -> bool:
+        """Whether a round that takes long has shown its speed: as many tokens in the last span as in the one before."""
+        now, arrivals = time.monotonic(), self._arrivals
+        if not arrivals or now - arrivals[0] < _ENOUGH_S or not self._announced:
+            return False
+        late = sum(now - _SPAN_S < moment for moment in arrivals)
+        early = sum(now - 2 * _SPAN_S < moment <= now - _SPAN_S for moment in arrivals)
+        return min(late, early) >= _FEWEST and abs(late - early) <= SETTLED * early
+
+    async def _watched(self, work: Coroutine[None, None, T], enough: Callable[[], bool] = lambda: False) -> T | None:
+        """The result of ``work``; None when ``enough`` said that it need not be awaited."""
         task = asyncio.create_task(work)
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=_TICK_S)
                 self._check("finished no request")
+                if not task.done() and enough():
+                    return None
             return task.result()
         finally:
             task.cancel()

@@ -14,6 +14,7 @@ from ungate.measure import activation, answers, ladder
 from ungate.model import Arm, Decision
 from ungate.pipeline.arms import BASELINE, CANDIDATE, alike, arms, begin, engine_of
 from ungate.pipeline.records import Context, Records, Request, StartRecord
+from ungate.pipeline.starting import told
 from ungate.pipeline.tracing import profiling, traced
 
 __all__ = ["Trial", "launch", "trial"]
@@ -42,7 +43,7 @@ def trial(request: Request, arm: Arm, context: Context) -> Trial:
     context.report(f"starting the {arm.name} once: ready, outputs, proof that the path runs")
     folder = request.folder / "traces" / arm.name
     with begin(request, profiling(request, arm, engine_of(request), folder), free_port()) as server:
-        ready = wait_ready(server, cell, report=context.report)
+        ready = wait_ready(server, cell, report=context.report, counters=told(server, server.engine.progress))
         given = answers.collect(server.url, server.model, rungs, repeats=2 if arm.name == BASELINE else 1)
         reading = activation.read(
             server.url,

@@ -21,7 +21,7 @@ from ungate.pipeline import readings
 from ungate.pipeline.arms import BASELINE, begin
 from ungate.pipeline.records import Context, Request, StartRecord
 
-__all__ = ["THROUGHPUT", "Start", "one"]
+__all__ = ["THROUGHPUT", "Start", "one", "told"]
 
 THROUGHPUT = "output_tokens_per_second"
 
@@ -61,11 +61,12 @@ def one(
     try:
         caches = _Caches(arm)
         with begin(request, arm, free_port()) as server:
-            ready = wait_ready(server, cells[0], report=context.report)
             engine = server.engine
+            steps = told(server, engine.progress)
+            ready = wait_ready(server, cells[0], report=context.report, counters=steps)
             with (
-                telemetry.Recorder(server.pids, counters=_told(server, engine.counters)) as recorder,
-                Watch(server, counters=_told(server, engine.progress)) as watch,
+                telemetry.Recorder(server.pids, counters=told(server, engine.counters)) as recorder,
+                Watch(server, counters=steps) as watch,
             ):
                 with recorder.phase("idle"):
                     time.sleep(_IDLE_S)
@@ -121,7 +122,7 @@ def _afterwards(ready: Readiness, stopped: Stopped) -> str:
     return "; ".join(words)
 
 
-def _told(server: Server, names: Sequence[str]) -> Callable[[], Mapping[str, float]]:
+def told(server: Server, names: Sequence[str]) -> Callable[[], Mapping[str, float]]:
     """Asks the server for those of its counters."""
     return lambda: counters.chosen(server.url, names, server.engine.metrics) if names else {}
 
