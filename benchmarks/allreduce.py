@@ -11,12 +11,10 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import multiprocessing
 import os
 import statistics
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,8 @@ if (ROOT / "allreduce" / "src").is_dir():
     sys.path.insert(0, str(ROOT / "allreduce" / "src"))
     os.environ["PYTHONPATH"] = f"{ROOT / 'allreduce' / 'src'}:{os.environ.get('PYTHONPATH', '')}"
 
-from ungate_allreduce.compile import compile_kernel, nvrtc  # noqa: E402
-from ungate_allreduce.loaded import target_of  # noqa: E402
+from ungate_allreduce.ahead import compile_all  # noqa: E402
+from ungate_allreduce.compile import nvrtc  # noqa: E402
 from ungate_allreduce.screen import KINDS  # noqa: E402
 from ungate_allreduce.trial import Expected, Trial, matrix, messages  # noqa: E402
 from ungate_allreduce.variant import Dtype, Line, Variant, fitting  # noqa: E402
@@ -57,25 +55,12 @@ def environment() -> dict[str, Any]:
     }
 
 
-def build(job: tuple[str, str, dict[str, int]]) -> tuple[float, bool]:
-    begin = time.monotonic()
-    image = compile_kernel(*job)
-    return time.monotonic() - begin, image.spills
-
-
 def build_all(variants: list[Variant], arch: int) -> dict[str, Any]:
     """Compile in parallel, so that loading is a file read."""
-    jobs: list[tuple[str, str, dict[str, int]]] = [("primitives.cu", str(arch), {}), ("replay.cu", str(arch), {})]
-    for variant in dict.fromkeys(variants):
-        target, native = target_of(variant, arch)
-        jobs.append(("allreduce.cu", target, variant.defines(arch, native_e2m1=native)))
     begin = time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        done = list(pool.map(build, jobs))
-    spilled = sum(spills for _, spills in done)
-    result = {"kernels": len(jobs), "wall_s": time.monotonic() - begin, "spilled": spilled}
-    say(f"built {len(jobs)} kernels in {result['wall_s']:.1f} s, {spilled} with values in local memory")
+    kernels = compile_all(variants, arch)
+    result = {"kernels": kernels, "wall_s": time.monotonic() - begin}
+    say(f"built {kernels} kernels in {result['wall_s']:.1f} s")
     return result
 
 

@@ -114,4 +114,42 @@ def job_ops(rank: int, world: int, options: dict[str, Any]) -> dict[str, Any]:
     workspace.check()
     second.check()
     second.close()
+    out["fallback"] = _fallback(rank, world)
+    return out
+
+
+def _fallback(rank: int, world: int) -> dict[str, Any]:
+    """What the table or the size leaves to NCCL: plain and fused messages, too large for the workspace and not."""
+    import torch
+    import torch.distributed as dist
+
+    import ungate_allreduce as ua
+    from ungate_allreduce.screen import EPSILON
+
+    group = dist.new_group(backend="nccl")
+    workspace = ua.Workspace.create(max_bytes=64 << 10, deadline_s=30.0, fallback=group)
+    out: dict[str, Any] = {}
+    for rows in (1, 8, 9, 256):
+        inputs = [
+            torch.randn((rows, 4096), generator=torch.Generator().manual_seed(rows + r)).bfloat16().cuda()
+            for r in range(world)
+        ]
+        residual, weight = torch.randn_like(inputs[0]), torch.rand(4096, device="cuda").bfloat16()
+        dist.broadcast(residual, 0, group=group)
+        dist.broadcast(weight, 0, group=group)
+        given = inputs[rank].clone()
+        total = sum(one.double() for one in inputs)
+        wide = total.bfloat16().double() + residual.double()
+        norm = wide * (wide.square().mean(-1, keepdim=True) + EPSILON).rsqrt() * weight.double()
+        plain = ua.all_reduce(given, workspace)
+        got, new = ua.fused_allreduce_residual_rmsnorm(given, residual, weight, EPSILON, workspace)
+        kept = bool((given == inputs[rank]).all())
+        errors = [
+            float(((a.double() - b).abs() / (1 + b.abs())).max()) for a, b in ((plain, total), (got, norm), (new, wide))
+        ]
+        out[str(rows)] = {"error": round(max(errors), 5), "right": max(errors) < 0.02 and kept}
+    workspace.check()
+    workspace.close()
+    torch.cuda.synchronize()
+    dist.destroy_process_group(group)
     return out

@@ -5,13 +5,17 @@ import json
 import subprocess
 import sys
 import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ungate_allreduce import __main__ as cli
-from ungate_allreduce.plan import Choice, Table
+from ungate_allreduce import ahead
+from ungate_allreduce.plan import Choice, Table, realise
+from ungate_allreduce.tuner import choices, paused
 from ungate_allreduce.variant import Dtype
 
 
@@ -50,6 +54,7 @@ def test_tune_takes_nccls_best_setting_and_writes_the_table_whole(
         return {"table": table.dump()}
 
     monkeypatch.setattr(cli, "_ranks", ranks)
+    monkeypatch.setattr(cli, "_compile", lambda options: 0)
     out = tmp_path / "table.json"
     assert cli.main(["tune", "--hidden", "4096", "--out", str(out)]) == 0
     assert given == [{"fused 8192": 11.0}]
@@ -61,8 +66,28 @@ def test_tune_takes_nccls_best_setting_and_writes_the_table_whole(
 
 def test_tune_that_fails_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "_ranks", lambda *arguments: None)
+    monkeypatch.setattr(cli, "_compile", lambda options: 0)
     assert cli.main(["tune", "--hidden", "4096", "--out", str(tmp_path / "table.json")]) == 3
     assert not list(tmp_path.iterdir())
+
+
+def test_every_candidate_of_a_tuning_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = argparse.Namespace(gpus=2, hidden=1024, dtype="bfloat16", max_bytes=8192)
+    compiled = []
+    fake = types.SimpleNamespace(cuda=types.SimpleNamespace(get_device_capability=lambda index: (12, 0)))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(ahead, "compile_kernel", lambda *job: compiled.append(job))
+    monkeypatch.setattr(ahead, "ProcessPoolExecutor", lambda *given, **options: ThreadPoolExecutor(2))
+    assert cli._compile(options) == len(compiled)
+    targets = {(file, target) for file, target, _ in compiled}
+    assert targets == {("primitives.cu", "120"), ("replay.cu", "120"), ("allreduce.cu", "120")}
+    wanted = {
+        tuple(sorted(realise(one, 2, case.dtype, case.rows, hidden=case.hidden).defines(120).items()))
+        for case in cli._cases(options)
+        for choice in choices(2, case)
+        for one in (choice, *paused(choice))
+    }
+    assert wanted == {tuple(sorted(defines.items())) for file, _, defines in compiled if file == "allreduce.cu"}
 
 
 def test_a_rank_past_its_deadline_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def build(options: argparse.Namespace) -> int:
 def tune(options: argparse.Namespace) -> int:
     """Start the ranks: once for each NCCL setting, then for the candidates; write the table."""
     begin = time.monotonic()
+    say(f"Compiled {_compile(options)} kernels: {time.monotonic() - begin:.0f} s")
     nccl: dict[str, float] = {}
     for name, env in NCCL_SETTINGS.items():
         for case, us in (_ranks(options, "nccl", env, {}) or {}).items():
@@ -80,6 +81,32 @@ def tune(options: argparse.Namespace) -> int:
     kept = sum(entry["transport"] == "nccl" for entry in json.loads(table["table"])["entries"].values())
     say(f"{options.out}: {len(json.loads(table['table'])['entries'])} messages, NCCL kept for {kept}.")
     return 0
+
+
+def _cases(options: argparse.Namespace) -> list[Any]:
+    """Fused and plain messages of every size to tune."""
+    from .tuner import Case
+
+    dtype = DTYPES[options.dtype]
+    rows = sizes(options.hidden, dtype, options.max_bytes)
+    return [Case(dtype, r, options.hidden) for r in rows] + [Case(dtype, r * options.hidden) for r in rows]
+
+
+def _compile(options: argparse.Namespace) -> int:
+    """Every candidate's kernel, on all CPUs, before a rank waits for another one's compiler."""
+    import torch
+
+    from .ahead import compile_all
+    from .tuner import choices, paused
+
+    major, minor = torch.cuda.get_device_capability(0)
+    wanted = [
+        realise(one, options.gpus, case.dtype, case.rows, hidden=case.hidden)
+        for case in _cases(options)
+        for choice in choices(options.gpus, case)
+        for one in (choice, *paused(choice))
+    ]
+    return compile_all(wanted, 10 * major + minor)
 
 
 def _ranks(options: argparse.Namespace, job: str, env: dict[str, str], given: dict[str, float]) -> Any:
@@ -111,7 +138,7 @@ def rank(options: argparse.Namespace) -> int:
     import torch.distributed as dist
 
     from .dispatch import local_norm
-    from .tuner import Case, aligned_us
+    from .tuner import aligned_us
     from .tuner import tune as tune_cases
     from .workspace import Workspace
 
@@ -120,8 +147,7 @@ def rank(options: argparse.Namespace) -> int:
     dist.init_process_group("gloo", init_method=store, rank=options.rank, world_size=options.gpus)
     dtype = DTYPES[options.dtype]
     torch_dtype = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}[options.dtype]
-    rows = sizes(options.hidden, dtype, options.max_bytes)
-    cases = [Case(dtype, r, options.hidden) for r in rows] + [Case(dtype, r * options.hidden) for r in rows]
+    cases = _cases(options)
     workspace = Workspace.create(max_bytes=options.max_bytes, deadline_s=20.0)
     known: dict[str, float] = json.loads((options.folder / "nccl.json").read_text())
     result: Any = {}
@@ -134,7 +160,7 @@ def rank(options: argparse.Namespace) -> int:
             tensors["weight"] = torch.randn(shape[1], device="cuda").to(torch_dtype)
             addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
 
-            def call(case: Case = case, tensors: Any = tensors, addresses: Any = addresses) -> None:
+            def call(case: Any = case, tensors: Any = tensors, addresses: Any = addresses) -> None:
                 dist.all_reduce(tensors["input"], group=group)
                 if case.hidden:
                     local_norm(workspace, dtype, case.rows, case.hidden, addresses, 1e-6)
