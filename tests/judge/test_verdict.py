@@ -64,7 +64,55 @@ def test_interval_of_a_known_sample() -> None:
 
 def test_prior_gives_one_pair_an_interval() -> None:
     interval = paired([0.5], prior=Prior(spread=0.05, weight=6))
-    assert interval.high is not None and interval.high < 0.6
+    assert interval.high is not None and interval.high < 0.65
+
+
+def test_a_prior_counts_with_caution_and_only_while_there_are_few_pairs() -> None:
+    prior = Prior(spread=0.02, weight=6)
+    two, alone = paired([1.2, 1.21], prior=prior), paired([1.2, 1.21])
+    assert two.spread is not None and alone.spread is not None
+    assert two.spread == pytest.approx(math.sqrt((alone.spread**2 + 6 * 0.04**2) / 7))
+    assert two.low is not None and two.low > 1
+    four = [1.2, 1.21, 1.19, 1.2]
+    assert paired(four, prior=prior) == paired(four)
+
+
+def test_a_machine_that_has_become_noisier_has_no_prior() -> None:
+    wild = [0.5, 1.6, 1.1]
+    assert paired(wild, prior=Prior(spread=0.01, weight=6)) == paired(wild)
+
+
+def test_from_ten_pairs_on_the_interval_holds_the_bootstrap_too() -> None:
+    skewed = [1.01, 1.0, 1.02, 1.01, 0.99, 1.0, 1.01, 1.0, 0.7]
+    nine, ten = paired(skewed), paired([*skewed, 1.0])
+    assert not nine.bootstrap and ten.bootstrap
+    logs = [math.log(ratio) for ratio in (*skewed, 1.0)]
+    mean = sum(logs) / 10
+    spread = math.sqrt(sum((value - mean) ** 2 for value in logs) / 9)
+    half = 2.262157 * spread / math.sqrt(10)  # t(0.975, 9)
+    assert ten.low is not None and ten.high is not None
+    # One start that is far below pulls the bootstrap's lower end beyond Student's.
+    assert math.log(ten.low) < mean - half - 0.005 and math.log(ten.high) == pytest.approx(mean + half, abs=1e-6)
+    assert paired([*skewed, 1.0]) == ten
+    assert not paired([1.1] * 12).bootstrap
+
+
+def test_three_arms_are_started_in_turn_and_back() -> None:
+    assert order(2, ("baseline", "candidate", "newer")) == (
+        "baseline",
+        "candidate",
+        "newer",
+        "newer",
+        "candidate",
+        "baseline",
+    )
+    chosen = plan(min_effect=0.1, spread=0.02, cells=4, arms=3)
+    assert chosen.starts == 3 * chosen.pairs
+
+
+def test_what_was_measured_here_makes_a_smaller_plan() -> None:
+    assumed, measured = (plan(min_effect=0.1, spread=0.02, weight=weight) for weight in (0.0, 6.0))
+    assert measured.pairs < assumed.pairs and "measured here" in measured.sentence
 
 
 def test_noise_floor_follows_neighbours_not_drift() -> None:

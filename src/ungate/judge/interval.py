@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["BOOTSTRAP_FROM", "Interval", "Prior", "paired"]
+__all__ = ["BOOTSTRAP_FROM", "CAUTION", "PRIOR_BELOW", "Interval", "Prior", "paired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,13 @@ BOOTSTRAP_FROM = 10
 """Pairs from which the bias-corrected and accelerated bootstrap (BCa) is asked too. With fewer its intervals are too
 short: it can only draw again what it has (Efron and Tibshirani, An Introduction to the Bootstrap, chapter 14)."""
 
+PRIOR_BELOW = 4
+"""Pairs from which this run's own starts say enough of its noise; with two the t quantile at 5 % is 12.7."""
+
+CAUTION = 2.0
+"""By how much the noise of a machine may have grown since the prior was measured, before a verdict is more often wrong
+than it says (the calibration has a row for it)."""
+
 _RESAMPLES = 4000
 _OUTDATED = 0.05  # chance at which the earlier runs would show so much less noise than this one
 
@@ -50,10 +57,11 @@ _OUTDATED = 0.05  # chance at which the earlier runs would show so much less noi
 def paired(ratios: Sequence[float], *, level: float = 0.95, prior: Prior | None = None) -> Interval:
     """Student's t interval of the mean log-ratio of ``ratios`` (candidate over baseline, one a pair of starts).
 
-    With a prior the variance is the degrees-of-freedom weighted mean of both (the posterior scale of a
-    scaled inverse chi-squared prior; Gelman et al., Bayesian Data Analysis, 3rd ed., section 2.6), unless this run's
-    own variance is larger beyond chance (F test at 5 %): then the machine is not as quiet as it was, and the prior is
-    left out. From :data:`BOOTSTRAP_FROM` pairs on the interval is widened to hold the bootstrap's as well.
+    With a prior and fewer than :data:`PRIOR_BELOW` pairs the variance is the degrees-of-freedom weighted mean of both
+    (the posterior scale of a scaled inverse chi-squared prior; Gelman et al., Bayesian Data Analysis, 3rd ed., section
+    2.6). The prior's spread counts :data:`CAUTION` times, since a machine is not as quiet today as it was; and not at
+    all where this run's own variance is larger than even that beyond chance (F test at 5 %). From
+    :data:`BOOTSTRAP_FROM` pairs on the interval is widened to hold the bootstrap's as well.
     Raises ValueError on an empty sequence and on a ratio that is not positive and finite: a missing reading
     has no place in it.
     """
@@ -68,9 +76,11 @@ def paired(ratios: Sequence[float], *, level: float = 0.95, prior: Prior | None 
     mean = math.fsum(logs) / count
     squares = math.fsum((value - mean) ** 2 for value in logs)
     degrees = count - 1.0
-    if prior is not None and not _outdated(squares, degrees, prior):
-        squares += prior.weight * prior.spread**2
-        degrees += prior.weight
+    if prior is not None and count < PRIOR_BELOW:
+        cautious = Prior(CAUTION * prior.spread, prior.weight)
+        if not _outdated(squares, degrees, cautious):
+            squares += cautious.weight * cautious.spread**2
+            degrees += cautious.weight
     if degrees <= 0:
         return Interval(math.exp(mean), None, None, None, level, count)
     from scipy.special import stdtrit

@@ -102,7 +102,9 @@ def _verdict(
         diagnosis=records.diagnoses.get((arm, cell), ""),
     )
     if len(ratios) < records.plan.pairs:
-        lost = next((sample.note for sample in mine if sample.value is None and sample.note), "")
+        notes = [sample.note for sample in mine if sample.value is None]
+        notes += [start.note for start in records.starts if start.start >= 0 and start.ready_s is None]
+        lost = next(filter(None, notes), "")
         what = f"; {len(ratios)} of {records.plan.pairs} planned pairs gave both readings"
         found = replace(found, reason=found.reason + what + (f" ({lost[:160].rstrip('.')})" if lost else ""))
     return replace(found, arm=arm)

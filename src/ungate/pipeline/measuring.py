@@ -26,7 +26,7 @@ def design(request: Request, prior: Prior | None) -> Plan:
         cells=len(request.recipe.cells) * len(compared(request)),
         pairs=request.pairs,
         arms=len(names(request)),
-        known=prior is not None,
+        weight=prior.weight if prior else 0.0,
     )
 
 
