@@ -10,7 +10,7 @@ from pathlib import Path
 from ungate.host.packages import Package, below
 from ungate.model import KNOWN_ARCHS, ArchSet, Form, Gate, Sense
 
-__all__ = ["again", "gate", "install", "story"]
+__all__ = ["ENGINE", "KERNEL", "LIST", "PREDICATES", "again", "gate", "install", "story"]
 
 PREDICATES = b"""import torch
 

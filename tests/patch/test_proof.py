@@ -54,3 +54,24 @@ def test_an_import_that_only_the_edit_breaks_is_a_danger(tmp_path: Path) -> None
     assert "no_such_module" in found[0].evidence
     only = replace(series, after={"d.cuh": ""})
     assert imports(only, Path(sys.executable), base, base) == ()
+
+
+def test_a_finder_that_comes_before_the_path_is_a_danger(tmp_path: Path) -> None:
+    """As the editable installations of some build backends have it."""
+    site, overlay = tmp_path / "site", tmp_path / "overlay"
+    finder = (
+        b"import importlib.util, sys\n"
+        b"class Redirect:\n"
+        b"    @staticmethod\n"
+        b"    def find_spec(name, path=None, target=None):\n"
+        b"        return importlib.util.spec_from_file_location(name, %r) if name == 'a' else None\n"
+        b"sys.meta_path.insert(0, Redirect)\n" % str(site / "a.py")
+    )
+    install(site, "a", "1", {"a.py": b"x = 1\n", "pkg/__init__.py": b"print('noise')\n"})
+    install(overlay, "a", "1", {"a.py": b"x = 1\n", "pkg/__init__.py": b"print('noise')\n", "sitecustomize.py": finder})
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(overlay)}
+    for name, count in (("a.py", 1), ("pkg/__init__.py", 0)):
+        series = Series("s", Target(120), (), {}, {name: ""})
+        found = imports(series, Path(sys.executable), environment, environment, overlay)
+        assert len(found) == count
+        assert all(f.severity == "danger" and "not from the edited copy" in f.what for f in found)

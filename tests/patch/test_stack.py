@@ -57,7 +57,7 @@ def test_push_and_pop_leave_every_byte_as_it_was(site: Path) -> None:
     assert pushed.done and set(pushed.files) == set(series.after)
     after = _files(site)
     assert {f: after[f] for f in series.after} == dict(series.after)
-    assert set(after) - set(before) == set(FILES)
+    assert set(after) - set(before) == set(FILES[:2])
     popped = pop(site, packages)
     assert popped and (popped.name, popped.digest, popped.riders) == ("first", series.digest, (121,))
     assert popped.packages == {"engine": "2.0", "kernels": "1.0"}
@@ -334,6 +334,35 @@ def test_a_pushed_series_announces_itself_once_a_process(site: Path, tmp_path: P
     assert subprocess.run([*run[:2], "import kernels"], capture_output=True, text=True, check=True).stderr == ""
     assert not any((real / name).exists() for name in FILES)
     assert not list((real / "__pycache__").glob("_ungate*"))
+
+
+def test_a_folder_that_is_only_on_pythonpath_announces_too(tmp_path: Path) -> None:
+    folder, hidden = tmp_path / "target", tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import builtins\nbuiltins.hidden_ran = __name__\n")
+    series, packages = _first(folder)
+    before = _files(folder)
+    push(series, packages)
+    path = os.pathsep.join([str(folder), str(hidden)])
+    code = "import json, kernels, engine, sitecustomize; print(hidden_ran, sitecustomize.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("ungate:") == 1 and "series 'first'" in done.stderr
+    assert done.stdout.split() == ["sitecustomize", str(hidden / "sitecustomize.py")]
+    pop(folder, packages)
+    assert {name: text for name, text in _files(folder).items() if "__pycache__" not in name} == before
+
+
+def test_somebody_elses_sitecustomize_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "target"
+    series, packages = _first(folder)
+    (folder / "sitecustomize.py").write_text("# mine\n")
+    before = _files(folder)
+    push(series, packages)
+    assert (folder / "sitecustomize.py").read_text() == "# mine\n"
+    pop(folder, packages)
+    assert _files(folder) == before
 
 
 def test_another_users_push_is_recognised(site: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

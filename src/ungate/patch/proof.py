@@ -17,6 +17,8 @@ __all__ = ["compiles", "imports", "preprocesses"]
 _HEADERS = frozenset({".cuh", ".cu", ".h", ".hpp", ".cpp", ".cc", ".inl", ".hxx"})
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include(?:_next)?\b[^\n]*", re.MULTILINE)
 _DEADLINE_S = 60.0
+_MARK = "imported from: "
+_WHERE = "import sys, {module}; print('\\n" + _MARK + "' + str(sys.modules['{module}'].__file__))"
 
 
 def _danger(file: str, what: str, evidence: str) -> Finding:
@@ -71,20 +73,30 @@ def _pass(compiler: str, path: Path, file: str, arch: int | None) -> Finding | N
 
 
 def imports(
-    series: Series, python: Path, environment: Mapping[str, str], baseline: Mapping[str, str]
+    series: Series,
+    python: Path,
+    environment: Mapping[str, str],
+    baseline: Mapping[str, str],
+    root: Path | None = None,
 ) -> tuple[Finding, ...]:
     """Import each edited module in a process of its own, with the overlay and without.
 
-    A finding where only the edited one fails. A note where both fail: then nothing was learnt.
+    A finding where only the edited one fails, and where Python finds it elsewhere than below ``root``: an editable
+    installation may put a finder of its own before the path. A note where both fail: then nothing was learnt.
     """
     found: list[Finding] = []
     for file in series.after:
         if not file.endswith(".py"):
             continue
         module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        argv: Sequence[str] = (str(python), "-c", f"import {module}")
+        argv: Sequence[str] = (str(python), "-c", _WHERE.format(module=module))
         edited = run(argv, deadline_s=_DEADLINE_S * 3, env=environment)
         if edited.code == 0:
+            place = next((line for line in edited.output.splitlines()[::-1] if line.startswith(_MARK)), "")[
+                len(_MARK) :
+            ]
+            if root is not None and not Path(place).resolve().is_relative_to(root.resolve()):
+                found.append(_danger(file, f"{module} is imported from {place}, not from the edited copy.", place))
             continue
         plain = run(argv, deadline_s=_DEADLINE_S * 3, env=baseline)
         if plain.code == 0:

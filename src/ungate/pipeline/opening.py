@@ -127,7 +127,8 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     context.report("compiling the edited Python, preprocessing the edited headers")
     found += [*proof.compiles(series, overlay.root), *proof.preprocesses(series, overlay.root)]
     if request.environment.python is not None:
-        found += proof.imports(series, request.environment.python, overlay.environment, base_environment(request))
+        python, base = request.environment.python, base_environment(request)
+        found += proof.imports(series, python, overlay.environment, base, overlay.root)
     if worst := next((finding for finding in found if finding.severity == "danger"), None):
         raise Refusal(
             f"The edited copy does not hold: {worst.what}",
