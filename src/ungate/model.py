@@ -55,7 +55,8 @@ class Target:
     """A compilation target: compute capability and architecture suffix.
 
     ``number`` is 10 * major + minor (120 = sm_120). ``suffix`` is ``""`` (portable), ``"a"``
-    (architecture specific) or ``"f"`` (family specific), as in nvcc's ``-arch=sm_120a``.
+    (architecture specific) or ``"f"`` (family specific), as in nvcc's ``-arch=sm_120a``. Number 0 is no GPU at all,
+    where a comparison is of switches on a CPU; it cannot be asked for.
     """
 
     number: int
@@ -90,7 +91,7 @@ class Target:
         return self.number * 10
 
     def __str__(self) -> str:
-        return f"sm_{self.number}{self.suffix}"
+        return f"sm_{self.number}{self.suffix}" if self.number else "cpu"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_the_page_fits_is_quiet_and_is_whole(browser: str, page: Path, width: in
     seen, console, asked = asyncio.run(_visit(browser, page, width, scheme, script))
     assert console == [] and asked == []
     assert seen["wide"] <= width
-    assert seen["sections"][0] == "verdict" and len(seen["sections"]) == 9
+    assert seen["sections"][0] == "verdict" and len(seen["sections"]) == 11
     assert len(seen["plots"]) == 3 and min(seen["plots"]) > 30
     assert seen["links"]
     dark = sum(map(int, re.findall(r"\d+", seen["paper"])[:3])) < 384

@@ -87,6 +87,27 @@ def _document() -> dict[str, Any]:
                 "diagnosis": "spinning",
             }
         ],
+        "policy": {
+            "rows": [
+                {
+                    "cell": CELL,
+                    "decision": "revert",
+                    "reason": "slower",
+                    "ratio": 0.03,
+                    "low": 0.02,
+                    "high": 0.04,
+                    "prefill": None,
+                    "decode": "revert",
+                }
+            ],
+            "place": {"tensor_parallel": 4, "peer_access": None, "gpus": []},
+            "packages": {"lab-kernels": "0.1"},
+        },
+        "ablations": [
+            {"name": "pdl-off", "cell": CELL, "value": 3.2, "outcome": "not the cause", "said": "PDL off: <slow>."},
+            {"name": "without-01", "cell": CELL, "value": 97.0, "outcome": "cause", "said": "Without a.py: fast."},
+        ],
+        "cause": "The cause, by experiment: without a.py: fast.",
         "tasks": [{"content": "Scan", "status": "completed", "priority": "high"}],
         "next": ["Keep the baseline."],
     }
@@ -94,7 +115,19 @@ def _document() -> dict[str, Any]:
 
 def test_every_section_is_there_and_nothing_points_outside() -> None:
     page = render(_document())
-    for name in ("verdict", "chain", "findings", "diff", "build", "proofs", "telemetry", "host", "tasks"):
+    for name in (
+        "verdict",
+        "policy",
+        "cause",
+        "chain",
+        "findings",
+        "diff",
+        "build",
+        "proofs",
+        "telemetry",
+        "host",
+        "tasks",
+    ):
         assert f'<section id="{name}"' in page
     assert page.count("<svg") == 3
     assert "<script" not in page
@@ -104,11 +137,22 @@ def test_every_section_is_there_and_nothing_points_outside() -> None:
 
 def test_text_of_the_run_is_escaped() -> None:
     page = render(_document())
-    assert "&lt;script&gt;" in page and "&lt;b&gt;" in page
+    assert "&lt;script&gt;" in page and "&lt;b&gt;" in page and "PDL off: &lt;slow&gt;" in page
+
+
+def test_further_arms_are_named_and_coloured() -> None:
+    document = _document()
+    document["verdicts"].append({**document["verdicts"][0], "arm": "newer", "decision": "keep"})
+    document["verdicts"][0]["arm"] = "candidate"
+    document["samples"].append({**document["samples"][0], "arm": "newer", "start": 4})
+    page = render(document)
+    assert "32 out, newer: keep" in page and "32 out, candidate: revert" in page and "#5a9e5f" in page
+    assert "32 out, newer | **keep**" in summary(document)
 
 
 def test_a_missing_reading_says_unknown() -> None:
     page = render(_document())
+    assert "tensor parallel 4" in page and "not judged" in page
     assert re.search(r"driver</th><td><span class=\"unknown\">unknown", page)
     assert "not established" in page
 

@@ -56,9 +56,10 @@ def _diff(text: str) -> Iterator[Text]:
 
 
 def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
+    several = len({verdict.arm for verdict in verdicts}) > 1
     for verdict in verdicts:
         line = Text(verdict.decision.value.upper(), style=_DECISION[verdict.decision])
-        line.append(f"  {verdict.cell}  ", style="dim")
+        line.append(f"  {verdict.cell}  {verdict.arm + '  ' if several else ''}", style="dim")
         if verdict.ratio is not None:
             line.append(f"{(verdict.ratio - 1) * 100:+.1f} %", style="bold")
         if verdict.low is not None and verdict.high is not None:
@@ -73,9 +74,11 @@ def _verdicts(verdicts: Sequence[Verdict]) -> Iterator[RenderableType]:
 def _guards(records: Records) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     words = {True: ("holds", "green"), False: ("does not hold", "red"), None: ("not established", "yellow")}
+    several = len({guard.arm for guard in records.guards}) > 1
     for guard in records.guards:
         word, style = words[guard.holds]
-        table.add_row(Text(word, style=style), guard.name, Text(guard.evidence, style="dim"))
+        name = f"{guard.name} ({guard.arm})" if several else guard.name
+        table.add_row(Text(word, style=style), name, Text(guard.evidence, style="dim"))
     return table
 
 
@@ -120,6 +123,11 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
         if records.plan is not None:
             yield Text(records.plan.sentence, style="dim")
         yield from _verdicts(records.verdicts)
+    if records.ablations:
+        yield _title("Why it lost")
+        yield Text(records.cause)
+        for ablation in records.ablations:
+            yield Padding(Text(ablation.said, style="dim"), (0, 0, 0, 2), expand=False)
     yield _title("Next")
     for sentence in following:
         yield Text(f"- {sentence}")

@@ -12,6 +12,7 @@ from ungate.cli.options import environment_options, json_option, target_option
 from ungate.cli.output import document, notes, paper, progress
 
 if TYPE_CHECKING:
+    from ungate.model import Recipe, Target
     from ungate.pipeline import Outcome
 
 __all__ = ["run"]
@@ -75,7 +76,6 @@ def run(
     from ungate.cli import _campaign
     from ungate.host.environment import resolve
     from ungate.host.facts import load
-    from ungate.host.gpus import local_target
     from ungate.model import Target
 
     if resume is not None:
@@ -90,7 +90,7 @@ def run(
     loaded = recipes.load(recipe)
     if waiting is not None and waiting.cells:
         loaded = dataclasses.replace(loaded, cells=waiting.cells)
-    goal = Target.parse(target) if target else local_target()
+    goal = Target.parse(target) if target else _here(loaded)
     added = _variables(variables)
     pipeline.stages_of(loaded, until, command)
     environment = resolve(site, python)
@@ -113,6 +113,20 @@ def run(
         swap=swap,
     )
     return show(request, as_json, hypothesis=waiting.id if waiting else None)
+
+
+def _here(recipe: Recipe) -> Target:
+    """This machine's target; a recipe that opens no gate can do without a GPU."""
+    from ungate.errors import Refusal
+    from ungate.host.gpus import local_target
+    from ungate.model import Target
+
+    try:
+        return local_target()
+    except Refusal:
+        if recipe.entries:
+            raise
+        return Target(0)
 
 
 def _resumed(number: str, recipe: str | None, as_json: bool) -> int:

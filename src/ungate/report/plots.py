@@ -11,6 +11,7 @@ __all__ = ["intervals", "starts", "timeline"]
 Row = Mapping[str, Any]
 
 _ARMS = {"baseline": "#3b7fb5", "candidate": "#d0762b"}
+_FURTHER = ("#5a9e5f", "#9a6fb0", "#b0506a", "#7a7a3c")  # arms beside these two, in the order they come
 _INK = "currentColor"
 _CONFIG: Mapping[str, Any] = {
     "background": "transparent",
@@ -44,8 +45,10 @@ def _svg(specification: Mapping[str, Any], rows: Sequence[Row], label: str) -> s
     return drawn[drawn.index("<svg") :].replace("<svg ", f'<svg role="img" aria-label="{safe}" ', 1)
 
 
-def _by_arm() -> Mapping[str, Any]:
-    scale = {"domain": list(_ARMS), "range": list(_ARMS.values())}
+def _by_arm(rows: Sequence[Row]) -> Mapping[str, Any]:
+    others = [arm for arm in dict.fromkeys(row["arm"] for row in rows) if arm not in _ARMS]
+    colours = {**_ARMS, **{arm: _FURTHER[place % len(_FURTHER)] for place, arm in enumerate(others)}}
+    scale = {"domain": list(colours), "range": list(colours.values())}
     return {"field": "arm", "type": "nominal", "scale": scale, "legend": {"title": None}}
 
 
@@ -61,7 +64,7 @@ def starts(rows: Sequence[Row], unit: str) -> str:
         "encoding": {
             "x": {"field": "start", "type": "ordinal", "title": "server start, in order", "axis": {"labelAngle": 0}},
             "y": {"field": "value", "type": "quantitative", "title": unit, "scale": {"type": "log"}},
-            "color": _by_arm(),
+            "color": _by_arm(rows),
         },
     }
     facet = {"field": "cell", "type": "nominal", "title": None}
@@ -97,7 +100,7 @@ def timeline(rows: Sequence[Row], title: str) -> str:
     encoding = {
         "x": {"field": "seconds", "type": "quantitative", "title": "seconds since the start's load began"},
         "y": {"field": "value", "type": "quantitative", "title": title},
-        "color": _by_arm(),
+        "color": _by_arm(rows),
         "detail": {"field": "start", "type": "nominal"},
     }
     mark = {"type": "line", "strokeWidth": 1.6}

@@ -12,4 +12,6 @@ TITLE = "Proofs"
 def body(document: Document) -> str | None:
     """The guards with their evidence."""
     guards = document.get("guards")
-    return html(__name__, guards=guards) if guards else None
+    if not guards:
+        return None
+    return html(__name__, guards=guards, several=len({guard.get("arm") for guard in guards}) > 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from markupsafe import Markup
 
 from ungate.report.plots import intervals, starts
@@ -20,14 +22,20 @@ def body(document: Document) -> str | None:
     metric = (document.get("recipe") or {}).get("metric", "")
     samples = [s for s in document.get("samples") or () if s["metric"] == metric and s["value"]]
     rows = [{"cell": _cell(s["cell"]), "start": s["start"] + 1, "arm": s["arm"], "value": s["value"]} for s in samples]
+    several = len({v.get("arm") for v in verdicts}) > 1
     drawn = [v for v in verdicts if v["low"] is not None]
     return html(
         __name__,
-        verdicts=[{**v, "cell": _cell(v["cell"])} for v in verdicts],
+        verdicts=[{**v, "cell": _named(v, several)} for v in verdicts],
         plan=document.get("plan"),
-        ratio_plot=Markup(intervals([{**v, "cell": _cell(v["cell"])} for v in drawn])) if drawn else None,
+        ratio_plot=Markup(intervals([{**v, "cell": _named(v, several)} for v in drawn])) if drawn else None,
         start_plot=Markup(starts(rows, samples[0]["unit"])) if rows else None,
     )
+
+
+def _named(verdict: dict[str, Any], several: bool) -> str:
+    cell = _cell(verdict["cell"])
+    return f"{cell}, {verdict['arm']}" if several else cell
 
 
 def _cell(cell: dict[str, int]) -> str:
