@@ -5,7 +5,7 @@ from __future__ import annotations
 from ungate.check import check
 from ungate.host.facts import HostFacts
 from ungate.host.gpus import Gpu, Link
-from ungate.model import Chain, Finding, Hop, Target
+from ungate.model import ArchSet, Chain, Finding, Gate, Hop, Target
 
 SM120 = Target(120)
 CHAIN = Chain("f", SM120, (Hop("call", "a.py", 3, "f", True),))
@@ -54,3 +54,10 @@ def test_a_blocked_step_is_terminal() -> None:
     chain = Chain("f", SM120, (Hop("jit-module", "a.py", 3, "gen", True, blocker="prebuilt binary for sm_100a"),))
     (finding,) = check(chain, SM120, ())
     assert finding.severity == "terminal" and "prebuilt binary" in finding.what
+
+
+def test_a_step_whose_own_list_has_the_target_is_a_note() -> None:
+    gate = Gate("g", "p", "d", "1", "a.py", 4, 4, "python-version-list", "[8, 12]", ArchSet.of({80, 120, 121}))
+    chain = Chain("f", SM120, (Hop("jit-module", "a.py", 3, "gen", True, (gate,), blocker="downloaded binaries"),))
+    (finding,) = check(chain, SM120, ())
+    assert finding.severity == "note" and "headers alone" in finding.advice

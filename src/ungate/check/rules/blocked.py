@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ungate.check.question import Question
-from ungate.model import Finding, Reached
+from ungate.model import Finding, Reached, Status
 
 __all__ = ["find"]
 
 
 def find(question: Question) -> Iterator[Finding]:
-    """One terminal finding for each blocked hop on the way."""
+    """One terminal finding for each blocked hop; a note where the library's own list has the target."""
     for hop in question.chain.hops:
         if hop.blocker:
+            own = [gate for gate in hop.gates if gate.passes.decided]
+            served = bool(own) and all(gate.status(question.target) is Status.OPEN for gate in own)
             yield Finding(
                 rule="blocked",
-                severity="terminal",
+                severity="note" if served else "terminal",
                 what=f"{hop.symbol or hop.file}: {hop.blocker}",
-                advice="No edit helps. Look for a release that brings it: ungate releases DIST --feature "
+                advice="Its own list has this target, and what is downloaded may be headers alone: ungate build tells."
+                if served
+                else "No edit helps. Look for a release that brings it: ungate releases DIST --feature "
                 f"{hop.symbol or 'NAME'} --target {question.target}",
                 file=hop.file,
                 line=hop.line,
