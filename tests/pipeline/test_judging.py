@@ -173,10 +173,13 @@ def test_a_lost_reading_is_told_and_blocks_a_keep(tmp_path: Path) -> None:
 
 def test_the_same_twice_is_noise_and_gives_no_policy(tmp_path: Path) -> None:
     request = _request(tmp_path, same=True)
-    noise = Guard("the opened path runs in the candidate only", False, "both are the same", Decision.INCONCLUSIVE)
-    records = _records({(arm, cell): 100.0 for arm in ("baseline", "candidate") for cell in (SMALL, LARGE)})
+    noise = Guard("the opened path runs in the candidate only", None, "both are the same", Decision.INCONCLUSIVE)
+    speeds = {(arm, cell): 100.0 for arm in ("baseline", "candidate") for cell in (SMALL, LARGE)}
+    records = _records({**speeds, ("candidate", LARGE): 130.0})
     judged = judge(request, replace(records, guards=(RUNS, noise)), CONTEXT)
     assert set(_decisions(judged).values()) == {Decision.INCONCLUSIVE}
+    assert "no difference as large as 5 %" in judged.verdicts[0].reason
+    assert "both are the same" in judged.verdicts[1].reason
     assert judged.policy is None and not (tmp_path / NAME).exists()
     assert "noise of this machine" in " ".join(following(request, judged))
 

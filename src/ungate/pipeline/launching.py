@@ -105,7 +105,7 @@ def _guards(request: Request, baseline: Arm, arm: Arm, trials: Mapping[str, Tria
 def _path(request: Request, baseline: Arm, arm: Arm, first: activation.Reading, other: activation.Reading) -> Guard:
     name = "the opened path runs in the candidate only"
     if alike(baseline, arm):
-        return Guard(name, False, "both arms are the same, so this measures noise", Decision.INCONCLUSIVE, arm.name)
+        return Guard(name, None, "both arms are the same, so this measures noise", Decision.INCONCLUSIVE, arm.name)
     if arm.name != CANDIDATE:
         # A release or a switch of its own need not run what the recipe opens: that it differs is what is asked.
         return Guard("the arm differs from the baseline", True, _difference(baseline, arm), arm=arm.name)
