@@ -22,7 +22,7 @@ def summary(document: Document) -> str:
         for v in document["verdicts"]:
             cell = v["cell"]
             name = f"{cell['concurrency']} at once, {cell['prompt_tokens']} in, {cell['output_tokens']} out"
-            name += f", {v['arm']}" if several else ""
+            name += f", {v.get('arm', 'candidate')}" if several else ""
             interval = f"{_percent(v['low'])} to {_percent(v['high'])}"
             lines.append(f"| {name} | **{v['decision']}** | {_percent(v['ratio'])} | {interval} | {v['reason']} |")
         lines.append("")

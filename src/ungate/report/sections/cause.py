@@ -8,7 +8,7 @@ from ungate.report.template import html
 ORDER = 14
 TITLE = "Why it lost"
 
-_WORDS = {"cause": "danger", "not the cause": "ok"}
+_WORDS = {"cause": "danger", "unknown": "unknown"}
 
 
 def body(document: Document) -> str | None:
@@ -16,5 +16,5 @@ def body(document: Document) -> str | None:
     found = document.get("ablations")
     if not found:
         return None
-    rows = [{**each, "style": _WORDS.get(each["outcome"], "unknown")} for each in found]
+    rows = [{**each, "style": _WORDS.get(each["outcome"], "soft")} for each in found]
     return html(__name__, rows=rows, cause=document.get("cause", ""))

@@ -14,4 +14,5 @@ def body(document: Document) -> str | None:
     guards = document.get("guards")
     if not guards:
         return None
-    return html(__name__, guards=guards, several=len({guard.get("arm") for guard in guards}) > 1)
+    guards = [{"arm": "candidate", **guard} for guard in guards]
+    return html(__name__, guards=guards, several=len({guard["arm"] for guard in guards}) > 1)

@@ -35,7 +35,7 @@ def body(document: Document) -> str | None:
 
 def _named(verdict: dict[str, Any], several: bool) -> str:
     cell = _cell(verdict["cell"])
-    return f"{cell}, {verdict['arm']}" if several else cell
+    return f"{cell}, {verdict.get('arm', 'candidate')}" if several else cell
 
 
 def _cell(cell: dict[str, int]) -> str:
