@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Image", "images", "runs"]
+__all__ = ["Image", "images", "runs", "units"]
 
 _MAGIC = b"\x50\xed\x55\xba"
 _SECTIONS = (b".nv_fatbin", b"__nv_relfatbin")
@@ -51,13 +51,19 @@ def runs(image: Image, arch: int) -> bool:
 
 def images(path: Path) -> frozenset[Image] | None:
     """The images of a shared library, an object or a cubin; empty where there is none, None where it cannot be read."""
+    found = units(path)
+    return None if found is None else frozenset(image for unit in found for image in unit)
+
+
+def units(path: Path) -> tuple[frozenset[Image], ...] | None:
+    """The same by fat binary: nvcc writes one for each translation unit, and a unit may lack what another has."""
     try:
         with path.open("rb") as stream, contextlib.closing(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)) as text:
             if text[:4] != b"\x7fELF" or text[4] != 2 or text[5] != 1:  # 64 bits, little endian
-                return frozenset()
+                return ()
             if struct.unpack_from("<H", text, 18)[0] == _EM_CUDA:
-                return frozenset(_cubin(text))
-            return frozenset(image for start, end in _sections(text) for image in _entries(text, start, end))
+                return (frozenset(_cubin(text)),)
+            return tuple(unit for start, end in _sections(text) for unit in _units(text, start, end))
     except (OSError, ValueError, struct.error, IndexError):
         return None
 
@@ -82,20 +88,24 @@ def _sections(text: mmap.mmap) -> Iterator[tuple[int, int]]:
             yield start, min(start + length, len(text))
 
 
-def _entries(text: mmap.mmap, start: int, end: int) -> Iterator[Image]:
+def _units(text: mmap.mmap, start: int, end: int) -> Iterator[frozenset[Image]]:
     at = text.find(_MAGIC, start, end)
     for _ in range(_MOST):
         if at < 0:
             return
         head, size = struct.unpack_from("<HQ", text, at + 6)
-        place, last = at + head, min(at + head + size, end)
-        while place + 64 <= last:
-            kind, own, length = struct.unpack_from("<H2xIQ", text, place)
-            arch, flags = struct.unpack_from("<I8xQ", text, place + 28)
-            suffix = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY else ""
-            if kind in (_PTX, _CODE) and arch:
-                yield Image(arch, suffix, kind == _PTX)
-            if own < 16:
-                return
-            place += own + length
+        last = min(at + head + size, end)
+        yield frozenset(_entries(text, at + head, last))
         at = text.find(_MAGIC, max(last, at + 16), end)
+
+
+def _entries(text: mmap.mmap, place: int, last: int) -> Iterator[Image]:
+    while place + 64 <= last:
+        kind, own, length = struct.unpack_from("<H2xIQ", text, place)
+        arch, flags = struct.unpack_from("<I8xQ", text, place + 28)
+        suffix = "a" if flags & _ARCH_SPECIFIC else "f" if flags & _FAMILY else ""
+        if kind in (_PTX, _CODE) and arch:
+            yield Image(arch, suffix, kind == _PTX)
+        if own < 16:
+            return
+        place += own + length
