@@ -81,6 +81,14 @@ def test_without_start_times_there_is_no_throughput(tmp_path: Path) -> None:
     assert result.tokens_per_second is None and result.ttft is not None
 
 
+def test_tokens_that_a_tool_only_assumes_are_not_believed(tmp_path: Path) -> None:
+    """Without usage SGLang's tool books what it asked for: a stream that broke off after two of four reads as whole."""
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(document(start_times=[], itls=[[0.1] * 3, [0.1], [0.1] * 3])) + "\n")
+    result = judge("sglang-bench", adapter("sglang-bench").read(path), job(tmp_path), seconds=2.0)
+    assert result.failed == 1 and result.faults[0][0] == "2 output tokens counted, asked for 4"
+
+
 def test_a_changed_format_is_refused(tmp_path: Path) -> None:
     content = document()
     del content["itls"]
@@ -105,4 +113,22 @@ def test_the_real_tool_is_found_out(fake: str, fault: str, failed: int, tmp_path
     result = measure("vllm-bench", task, deadline_s=600)
     told = json.loads((tmp_path / "result.json").read_text())
     assert told["completed"] == 12, "the tool itself notices nothing"
+    assert result.failed == failed, result.faults
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif("UNGATE_SGLANG" not in os.environ, reason="UNGATE_SGLANG names no SGLang environment")
+@pytest.mark.parametrize(("fault", "failed"), [("none", 0), ("error-event", 4), ("early-end", 4)])
+def test_the_other_real_tool_is_found_out(
+    fake: str, fault: str, failed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SGLang's, in the environment of ``tests/launch/sglang_cpu/install.py``. Budget 5 min."""
+    folder = Path(os.environ["UNGATE_SGLANG"])
+    monkeypatch.setenv("PYTHONPATH", str(folder / "stub"))
+    cell = Cell(concurrency=2, prompt_tokens=8, output_tokens=8)
+    model = Path(os.environ["UNGATE_VLLM"]) / "model"
+    python = folder / "venv" / "bin" / "python"
+    task = Job(python, f"{fake}/{fault}/3", "fake", model, cell, 12, 0, tmp_path / "result.json")
+    result = measure("sglang-bench", task, deadline_s=600)
     assert result.failed == failed, result.faults

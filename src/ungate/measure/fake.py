@@ -70,6 +70,10 @@ class _Fake:
         """Prompt tokens found in the cache that this server does not have."""
         return web.Response(text=f"# TYPE {CACHE_HITS} counter\n{CACHE_HITS} {self._hits}\n")
 
+    async def models(self, request: web.Request) -> web.Response:
+        """Load generators ask for this before they begin, and take it for readiness."""
+        return web.json_response({"object": "list", "data": [{"id": "fake", "object": "model"}]})
+
     async def completions(self, request: web.Request) -> web.StreamResponse:
         arrived = time.perf_counter()
         fault, every = request.match_info["fault"], int(request.match_info["every"])
@@ -130,7 +134,10 @@ class _Fake:
             "prompt_tokens": len(prompt) + (2 if fault == "wrong-prompt" else 0),
             "completion_tokens": half if fault == "wrong-usage" else asked,
         }
-        await response.write(_event({"choices": [], "usage": usage}) + (b"" if fault == "no-done" else _DONE))
+        options = body.get("stream_options")
+        told = isinstance(options, dict) and options.get("include_usage")
+        await response.write(_event({"choices": [], "usage": usage}) if told else b"")
+        await response.write(b"" if fault == "no-done" else _DONE)
         self._lasts.append(time.perf_counter() - arrived)
 
     async def _break(self, request: web.Request, response: web.StreamResponse, fault: str) -> None:
@@ -162,6 +169,7 @@ def application(ttft_s: float, gap_s: float) -> web.Application:
     app = web.Application()
     app.router.add_post("/{fault}/{every}/v1/completions", fake.completions)
     app.router.add_get("/truth", fake.truth)
+    app.router.add_get("/{fault}/{every}/v1/models", fake.models)
     app.router.add_get("/{fault}/{every}/metrics", fake.metrics)
     return app
 

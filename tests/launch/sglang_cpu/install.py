@@ -16,6 +16,7 @@ from pathlib import Path
 __all__ = ["install"]
 
 PINS = ("sglang==0.5.23", "orjson", "ipython", "traitlets", "gguf", "soundfile")
+BENCHMARK = ("datasets",)  # what its load generator imports, with what that needs
 
 STUB = '''
 """Stands in for torchvision, whose wheels do not load beside the CPU build of torch; text models use none of it."""
@@ -69,6 +70,7 @@ def install(folder: Path, vllm: Path) -> None:
     (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")
     (theirs,) = (vllm.resolve() / "venv" / "lib").glob("python3*/site-packages")
     (site / "vllm.pth").write_text(f"{theirs}\n")
+    subprocess.run([str(python), "-m", "pip", "install", "-q", *BENCHMARK], check=True, timeout=900)
     (folder / "stub" / "torchvision").mkdir(parents=True, exist_ok=True)
     (folder / "stub" / "torchvision" / "__init__.py").write_text(STUB.lstrip())
     done.touch()
