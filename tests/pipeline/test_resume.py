@@ -128,7 +128,7 @@ def test_interrupted_and_resumed_from_the_command_line(tmp_path: Path) -> None:
         env=environment,
         start_new_session=True,
         # A shell that runs the tests in its background has SIGINT ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     starts = tmp_path / "state" / "runs"
     end = time.monotonic() + 240

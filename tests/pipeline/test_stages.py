@@ -11,12 +11,13 @@ from ungate.errors import Exit, Refusal
 from ungate.host.environment import resolve
 from ungate.host.progress import silent
 from ungate.lab.install import install
-from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Verdict
+from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Task, Variant, Verdict
 from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
-from ungate.pipeline.arms import arms
+from ungate.pipeline.arms import alike, arms, release
 from ungate.pipeline.reading import to_open
 from ungate.pipeline.records import Records
 from ungate.recipes import load
+from ungate.record import Hypothesis, Ledger
 
 SM120 = Target(120)
 
@@ -74,6 +75,63 @@ def test_every_step_of_a_run_is_in_the_ledger_and_in_its_document(tmp_path: Path
         "labkernels/data/include/labkernels/comm/allreduce.h",
         "labkernels/data/include/labkernels/comm/allreduce_fusion.h",
     }
+
+
+def test_a_hypothesis_is_completed_by_its_run_and_waits_again_after_an_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ungate.pipeline import opening
+
+    ledger = Ledger.here()
+    number = ledger.suppose(Hypothesis(0, Task("Open it", criterion="it opens"), "lab-allreduce-fusion"))
+    outcome = run(_request(tmp_path, "patch"), hypothesis=number)
+    (found,) = ledger.hypotheses()
+    assert (found.task.status, found.run) == ("completed", outcome.run)
+    ledger.settle(number, "pending")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(opening, "to_open", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=f"run --resume {outcome.run + 1}"):
+        run(_request(tmp_path, "patch"), hypothesis=number)
+    assert ledger.hypotheses()[0].task.status == "pending"
+
+
+def test_a_recipe_without_gates_opens_nothing_and_goes_on(tmp_path: Path) -> None:
+    request = _request(tmp_path, "build")
+    outcome = run(dataclasses.replace(request, recipe=dataclasses.replace(request.recipe, entries=(), build="")))
+    assert outcome.code is Exit.DONE and outcome.document["series"] is None and not outcome.document["stopped"]
+    assert [task["status"] for task in outcome.document["tasks"]] == ["completed"] * 6
+
+
+def test_arms_differ_by_what_they_say_and_a_swap_exchanges_the_first_two(tmp_path: Path) -> None:
+    request = _request(tmp_path, "patch")
+    records = run(request).records
+    recipe = dataclasses.replace(request.recipe, baseline=Variant("baseline", {"B": "1"}))
+    asked = dataclasses.replace(
+        request, recipe=recipe, command=("server",), arms=(Variant("louder", {"L": "2"}, ("--loud",)),)
+    )
+    first, second, third = arms(asked, records, silent)
+    assert (first.environment["B"], "B" in second.environment, "B" in third.environment) == ("1", False, False)
+    assert (third.name, third.environment["L"], third.arguments) == ("louder", "2", ("--loud",))
+    swapped = arms(dataclasses.replace(asked, swap=True), records, silent)
+    assert [arm.name for arm in swapped] == ["baseline", "candidate", "louder"]
+    assert dict(swapped[0].environment) == dict(second.environment)
+    assert dict(swapped[1].environment) == dict(first.environment)
+    same = arms(dataclasses.replace(asked, same=True), records, silent)
+    assert alike(same[0], same[1]) and not alike(first, second)
+
+
+def test_another_release_comes_first_on_the_path_with_caches_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ungate.host import index
+
+    monkeypatch.setattr(index, "fetch", lambda requirement, report: tmp_path / "wheels" / requirement)
+    found = release(("flashinfer-python==0.6.17",), {"PYTHONPATH": "/mine"}, silent)
+    assert found["PYTHONPATH"].split(":") == [str(tmp_path / "wheels/flashinfer-python==0.6.17"), "/mine"]
+    assert found["FLASHINFER_WORKSPACE_BASE"].startswith(str(tmp_path / "cache" / "releases"))
 
 
 def test_a_flag_that_the_command_already_has_is_refused(tmp_path: Path) -> None:
