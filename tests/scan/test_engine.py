@@ -185,3 +185,40 @@ def test_a_flag_that_is_bound_again_under_itself(tmp_path: Path) -> None:
     )
     found = {(gate.file, gate.line) for gate in scan(below(top), use_cache=False).gates}
     assert ("p/a.py", 2) in found and ("p/hw.py", 3) in found
+
+
+def test_a_condition_too_deep_to_be_read_is_told(tree: Path) -> None:
+    deep, many = 20_000, 390
+    (tree / "deep.cu").write_text(f"#if {'(' * deep}__CUDA_ARCH__ >= 900{')' * deep}\nint a;\n#endif\n")
+    (tree / "denied.cu").write_text(f"#if {'!' * 5000}(__CUDA_ARCH__ >= 900)\nint a;\n#endif\n")
+    (tree / "many.cu").write_text(f"#if {' || '.join(['__CUDA_ARCH__ == 900'] * (many // 2))}\nint a;\n#endif\n")
+    (tree / "deep.py").write_text(f"def f(major):\n    if {'(' * deep}major == 9{')' * deep}:\n        return 1\n")
+    result = scan(below(tree), use_cache=False)
+    told = {gate.file.rpartition("/")[2]: gate for gate in result.gates}
+    for name, why in (("deep.cu", "20000 parentheses"), ("denied.cu", "nested deeper")):
+        assert not told[name].passes.decided
+        assert why in told[name].note
+        assert len(told[name].condition) <= 2000
+    assert list(told["many.cu"].passes) == [90]
+    (unread,) = result.unread
+    assert (unread.file, unread.reason) == ("engine/deep.py", "not Python: line 2: too many nested parentheses")
+
+
+def test_a_file_that_does_not_parse_is_told_with_its_line_once(tree: Path) -> None:
+    (tree / "broken.py").write_text("x = 1\n\n\nclass A:\n    def f(self, major):\n        return major ==\n")
+    (unread,) = scan(below(tree), use_cache=False).unread
+    assert unread.reason == "not Python: line 6: invalid syntax"
+
+
+def test_a_line_end_in_a_files_name_stays_on_one_line(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "two\nlines.cu").write_text(_HEADER)
+    (tree / "two\nlines.py").write_text("major = 9 ==\n")
+    assert main(["scan", str(tree), "--target", "sm_90"]) == 0
+    printed = capsys.readouterr().out
+    assert "engine/two\\nlines.cu" in printed
+    assert "not read: engine/two\\nlines.py" in printed
+
+
+def test_a_file_in_place_of_a_folder_names_the_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scan", str(tree / "utils.py")]) == 3
+    assert f"ungate scan {tree}" in " ".join(capsys.readouterr().err.split())

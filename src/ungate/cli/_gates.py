@@ -20,7 +20,13 @@ _MARK = {Status.OPEN: ("open", "green"), Status.CLOSED: ("closed", "red"), Statu
 _WIDEST = 70
 
 
+def _plain(text: str) -> str:
+    """One line of a file's name: a line end or a control character in it is shown as it is escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def _short(text: str) -> str:
+    text = _plain(text)
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
@@ -41,7 +47,7 @@ def told(
     """The lines of the report."""
     several = len({gate.package for gate in gates}) > 1
     for (package, file), group in groupby(gates, key=lambda gate: (gate.package, gate.file)):
-        yield Text(file, style="bold") + Text(f"  {package}" if several else "", style="dim")
+        yield Text(_plain(file), style="bold") + Text(f"  {package}" if several else "", style="dim")
         for gate in group:
             yield _line(gate, target)
     if gates:
@@ -62,6 +68,6 @@ def told(
     if result.vendored is None:
         yield Text("Third-party trees were not read; --vendored reads them.", style="dim")
     for each in result.unread:
-        yield Text(f"not read: {each.file}: {each.reason}", style="yellow")
+        yield Text(_plain(f"not read: {each.file}: {each.reason}"), style="yellow")
     source = f", {result.cached} from the cache" if result.cached else ""
     yield Text(f"{result.seconds:.2f} s{source}", style="dim")

@@ -7,6 +7,7 @@ import difflib
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,7 +215,10 @@ def below(folder: Path) -> tuple[Package, ...]:
     if not folder.exists():
         raise Refusal(f"The folder {folder} does not exist.", "Check the path: ungate scan DIR")
     if not folder.is_dir():
-        raise Refusal(f"{folder} is a file, not a folder of packages.", "Name the folder: ungate scan DIR")
+        raise Refusal(
+            f"{folder} is a file, and only folders of packages are read.",
+            f"Name the folder that it lies in: ungate scan {shlex.quote(str(folder.parent))}",
+        )
     if not os.access(folder, os.R_OK | os.X_OK):
         raise Refusal(f"The folder {folder} may not be read.", f"Look at its permissions: ls -ld {folder}")
     found = tuple(read(info) for info in _infos(folder))

@@ -13,6 +13,9 @@ from ungate.source.condition import Not, passing
 
 __all__ = ["gates"]
 
+_LONGEST = 2000
+"""Characters of a condition as it is told; the longest of a real header has 900."""
+
 
 def gates(source: Source, drafts: Iterable[tuple[Pattern, Draft]]) -> list[Gate]:
     """The gates of one file, by line; of two drafts that begin on one line the pattern with the lower rank wins."""
@@ -36,7 +39,7 @@ def gates(source: Source, drafts: Iterable[tuple[Pattern, Draft]]) -> list[Gate]
                 line=draft.line,
                 end_line=draft.end_line,
                 kind=draft.kind or found.kind,
-                condition=text,
+                condition=text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…",
                 passes=passing(condition),
                 role=draft.role,
                 form=draft.form,

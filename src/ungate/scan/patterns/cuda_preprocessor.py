@@ -23,7 +23,7 @@ from ungate.scan.patterns import pattern
 from ungate.source.condition import Unknown
 from ungate.source.cuda.conditions import Judged
 from ungate.source.cuda.directives import Branch
-from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse
+from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse, unreadable
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.macros import at_its_time, condition_text, defined_inside
 
@@ -69,12 +69,14 @@ def find(file: CudaFile) -> Iterator[Draft]:
             sense=sense_of(file, branch, text),
             symbol=file.symbol(directive.start),
             names=judged.names,
-            note=_note(judged),
+            note=_note(judged, text),
         )
 
 
-def _note(judged: Judged) -> str:
+def _note(judged: Judged, text: str) -> str:
     if isinstance(judged.tree, Unknown) and judged.names:
+        if why := unreadable(text):
+            return why
         return f"{judged.names[0]} is set by the build: which architectures set it is not in this file"
     return ""
 

@@ -17,7 +17,19 @@ from tree_sitter import Language, Parser
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Binary", "Call", "Defined", "Expression", "Name", "Number", "Opaque", "Unary", "identifiers", "parse"]
+__all__ = [
+    "Binary",
+    "Call",
+    "Defined",
+    "Expression",
+    "Name",
+    "Number",
+    "Opaque",
+    "Unary",
+    "identifiers",
+    "parse",
+    "unreadable",
+]
 
 _WORDS = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!="}
 _WORD = re.compile(r"\b(?:and|or|not|bitand|bitor|xor|compl|not_eq)\b")
@@ -25,6 +37,7 @@ _NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uUlLzZ]*\Z")
 _CALL = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)[ \t]*\((?:[^()]|\([^()]*\))*\)")
 _STAND_IN = "ungate_call_"
 _LONGEST = 8_000  # characters of a condition that is still parsed; the longest seen in a real header has 900
+_DEEPEST = 200  # operators and parentheses inside each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +94,10 @@ class Opaque:
     text: str
 
 
+class _TooDeepError(Exception):
+    """A condition that is nested deeper than is read."""
+
+
 Expression = Number | Name | Defined | Call | Unary | Binary | Opaque
 
 
@@ -107,29 +124,31 @@ def _children(node: Node) -> list[Node]:
     return [child for child in node.named_children if child.type != "comment"]
 
 
-def _convert(node: Node) -> Expression:
+def _convert(node: Node, depth: int = 0) -> Expression:
+    if depth > _DEEPEST:
+        raise _TooDeepError
     match node.type:
         case "parenthesized_expression":
             inside = _children(node)
-            return _convert(inside[0]) if len(inside) == 1 else Opaque(_text(node))
+            return _convert(inside[0], depth + 1) if len(inside) == 1 else Opaque(_text(node))
         case "binary_expression":
             left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
             operator = node.child_by_field_name("operator")
             if left is None or right is None or operator is None:
                 return Opaque(_text(node))
-            return Binary(_text(operator), _convert(left), _convert(right))
+            return Binary(_text(operator), _convert(left, depth + 1), _convert(right, depth + 1))
         case "unary_expression":
             operand, operator = node.child_by_field_name("argument"), node.child_by_field_name("operator")
             if operand is None or operator is None:
                 return Opaque(_text(node))
-            return Unary(_text(operator), _convert(operand))
+            return Unary(_text(operator), _convert(operand, depth + 1))
         case "preproc_defined":
             inside = [child for child in _children(node) if child.type == "identifier"]
             return Defined(_text(inside[0])) if len(inside) == 1 else Opaque(_text(node))
         case "preproc_call_expression" | "call_expression":
             called = node.child_by_field_name("function")
             listed = node.child_by_field_name("arguments")
-            arguments = tuple(_convert(child) for child in _children(listed)) if listed is not None else ()
+            arguments = tuple(_convert(child, depth + 1) for child in _children(listed)) if listed is not None else ()
             return Call(_text(called), arguments) if called is not None else Opaque(_text(node))
         case "identifier":
             word = _text(node)
@@ -145,9 +164,34 @@ def _convert(node: Node) -> Expression:
 
 @functools.lru_cache(maxsize=32768)
 def parse(text: str) -> Expression:
-    """The condition after ``#if`` or ``#elif`` as a tree; what is no C expression becomes :class:`Opaque`."""
-    if not text or len(text) > _LONGEST or text.count("(") > 500:
-        return Opaque(text[:80])
+    """The condition after ``#if`` or ``#elif`` as a tree; what is no C expression becomes :class:`Opaque`.
+
+    So does one that is too long or too deep to be read (:func:`unreadable` tells why): its names are still known.
+    """
+    if not text or _too_long(text):
+        return Opaque(text)
+    try:
+        return _parse(text)
+    except _TooDeepError:
+        return Opaque(text)
+
+
+def unreadable(text: str) -> str:
+    """Why a condition is not taken apart, in words; empty where it is."""
+    if _too_long(text):
+        return f"the condition has {len(text)} characters and {text.count('(')} parentheses: too many to be read"
+    try:
+        _parse(text)
+    except _TooDeepError:
+        return f"the condition is nested deeper than {_DEEPEST} levels: it is not read"
+    return ""
+
+
+def _too_long(text: str) -> bool:
+    return len(text) > _LONGEST or text.count("(") > 500
+
+
+def _parse(text: str) -> Expression:
     normal = _WORD.sub(lambda word: _WORDS[word.group()], text) if _WORD.search(text) else text
     parsed = _condition(normal)
     if parsed is None:  # a macro call whose arguments are no expressions: (NVCC, >=, 12) or (<header>)

@@ -180,7 +180,7 @@ class PythonFile:
                 if not wording.speaks(wanted, code=True):
                     continue
                 try:
-                    unit = self.module.unit(piece)
+                    unit = self.module.unit(piece, wanted)
                 except Recut:
                     raise
                 except Unreadable as error:
@@ -197,7 +197,7 @@ class PythonFile:
         self.answers = frozenset(wanted - self.foreign)
         self.shared = frozenset(shared)
         self.evaluator.concentrate(None)
-        return [chosen[start] for start in sorted(chosen)]
+        return [(self.module.unit(unit.piece, wanted), scope) for _, (unit, scope) in sorted(chosen.items())]
 
     def _answers(self, unit: Unit, scope: Scope, wanted: set[bytes]) -> Iterator[bytes]:
         """Names that a piece binds to an answer about the architecture: flags, predicates and attributes of self."""

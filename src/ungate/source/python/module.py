@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ungate.source.python.outline import Piece, line_starts, pieces
 from ungate.source.python.scopes import Binding, Scope, bind
+from ungate.source.python.thin import thinned
 from ungate.source.python.tokens import words
 from ungate.source.reader import Unreadable
 
 __all__ = ["ClassBody", "PythonModule", "Recut", "Unit", "decode"]
 
 _LARGEST = 20 << 20
+_LONG = 130
+"""Lines of a function; a longer one is never read as a predicate, and only what matters in it is parsed."""
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -36,11 +39,16 @@ def decode(data: bytes) -> None:
 
 @dataclass(eq=False, slots=True)
 class Unit:
-    """The parsed statements of one piece. ``shift`` is added to a node's line to give the line in the file."""
+    """The parsed statements of one piece. ``shift`` is added to a node's line to give the line in the file.
+
+    ``names`` None: the piece is parsed as it stands. Else it is a long function of which the statements are left out
+    that have nothing to do with the architecture, nor with one of these names.
+    """
 
     body: list[ast.stmt]
     shift: int
     piece: Piece
+    names: frozenset[bytes] | None = None
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -86,6 +94,7 @@ class PythonModule:
         self.is_package = file.endswith("__init__.py")
         self._starts: list[int] | None = None
         self._parsed: dict[int, Unit] = {}
+        self._replaced: list[Unit] = []  # answers are remembered by the identity of nodes: these must not go
         self._words: dict[int, frozenset[bytes]] = {}
         self._classes: dict[int, ClassBody] = {}
         self._names: dict[str, tuple[Binding, ...]] = {}
@@ -107,7 +116,7 @@ class PythonModule:
         try:
             tree = ast.parse(self.data)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise Unreadable(f"not Python: {error}") from None
+            raise Unreadable(f"not Python: {_where(error, 0)}") from None
         starts = self.starts
         found: list[Piece] = []
         for node in tree.body:
@@ -150,28 +159,52 @@ class PythonModule:
     def text(self, span: tuple[int, int]) -> str:
         return self.data[span[0] : span[1]].decode("utf-8", "replace")
 
-    def unit(self, piece: Piece) -> Unit:
-        """Parse one piece; raises :class:`Unreadable`."""
-        if (ready := self._parsed.get(piece.start)) is not None:
+    def unit(self, piece: Piece, names: Collection[bytes] = ()) -> Unit:
+        """Parse one piece; ``names`` are such as matter beside those that are telling. Raises :class:`Unreadable`."""
+        ready = self._parsed.get(piece.start)
+        if ready is not None and (
+            ready.names is None
+            or all(name in ready.names or self.data.find(name, piece.start, piece.end) < 0 for name in names)
+        ):
             return ready
-        text = self.data[piece.start : piece.end]
-        shift = piece.line - 1
-        if piece.indent:
-            text = b"if 1:\n" + text
-            shift -= 1
+        made = self._thin(piece, frozenset(names) | (ready.names or frozenset() if ready else frozenset()))
+        if made is None:
+            body, shift = self._statements(piece, self.data[piece.start : piece.end])
+            made = Unit(body, shift, piece)
+        if ready is not None:
+            self._replaced.append(ready)
+        self._parsed[piece.start] = made
+        return made
+
+    def _thin(self, piece: Piece, names: frozenset[bytes]) -> Unit | None:
+        if piece.kind != "def" or self.data.count(b"\n", piece.start, piece.end) <= _LONG:
+            return None
+        names = frozenset(name for name in names if self.data.find(name, piece.start, piece.end) >= 0)
+        text = thinned(self.data, piece.start, piece.end, names)
+        if text is None:
+            return None
         try:
-            body = ast.parse(text).body
+            body, shift = self._parse(piece, text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        return Unit(body, shift, piece, names)
+
+    def _parse(self, piece: Piece, text: bytes) -> tuple[list[ast.stmt], int]:
+        if not piece.indent:
+            return ast.parse(text).body, piece.line - 1
+        (wrapper,) = ast.parse(b"if 1:\n" + text).body
+        assert isinstance(wrapper, ast.If)
+        return wrapper.body, piece.line - 2
+
+    def _statements(self, piece: Piece, text: bytes) -> tuple[list[ast.stmt], int]:
+        try:
+            return self._parse(piece, text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            shift = piece.line - (2 if piece.indent else 1)
             if not self._is_whole:
                 self._whole()
-                raise Recut(f"line {piece.line}: {error}") from None
-            raise Unreadable(f"not Python: line {piece.line}: {error}") from None
-        if piece.indent:
-            (wrapper,) = body
-            assert isinstance(wrapper, ast.If)
-            body = wrapper.body
-        made = self._parsed[piece.start] = Unit(body, shift, piece)
-        return made
+                raise Recut(f"not Python: {_where(error, shift)}") from None
+            raise Unreadable(f"not Python: {_where(error, shift)}") from None
 
     def class_body(self, piece: Piece) -> ClassBody:
         """The class in a piece, parsed no further than its head."""
@@ -241,6 +274,15 @@ class PythonModule:
         for piece in self.pieces:
             if piece.kind == "other" and self.data.find(b"import *", piece.start, piece.end) >= 0:
                 yield from self.names_of(piece, self.scope).get("*", ())
+
+
+def _where(error: Exception, shift: int) -> str:
+    """What the parser says, with the line in the file; ``shift`` is added to the line that it counts."""
+    if isinstance(error, SyntaxError):
+        return f"line {(error.lineno or 1) + shift}: {error.msg}"
+    if isinstance(error, RecursionError | MemoryError):
+        return "nested too deeply to be parsed"
+    return str(error)
 
 
 def _first_indent(data: bytes, start: int, end: int) -> int:

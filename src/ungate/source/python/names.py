@@ -413,7 +413,7 @@ def _assigned(owner: ClassValue, attr: str) -> list[Binding]:
         for piece in scope.owner.members:
             if piece.kind == "def" and module.data.find(wanted, piece.start, piece.end) >= 0:
                 try:
-                    unit = module.unit(piece)
+                    unit = module.unit(piece, (attr.encode(),))
                 except Unreadable:
                     continue
                 found.extend(scope.inner(unit.body[0], unit.shift).bindings.get(key, ()))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Piece", "line_starts", "pieces"]
+__all__ = ["Piece", "line_starts", "pieces", "quoted"]
 
 _TRIPLE = re.compile(rb'"""|\'\'\'')
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
@@ -42,7 +42,7 @@ def line_starts(data: bytes) -> list[int]:
     return [0, *(match.end() for match in _NEWLINE.finditer(data))]
 
 
-def _quoted(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+def quoted(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The byte ranges of triple-quoted strings."""
     opened, delimiter = -1, b""
     for match in _TRIPLE.finditer(data, start, end):
@@ -66,15 +66,15 @@ def _statement_line(indent: int) -> re.Pattern[bytes]:
 def pieces(data: bytes, start: int, end: int, line: int, indent: int = 0) -> tuple[Piece, ...]:
     """Cut ``data[start:end]``, whose first line has number ``line``, at the statements of one indentation."""
     found: list[Piece] = []
-    quoted = _quoted(data, start, end)
-    hold = next(quoted, (end, end))
+    strings = quoted(data, start, end)
+    hold = next(strings, (end, end))
     begin, begin_line, kind, name = -1, line, "other", ""
     counted, position = line, start
     decorated = False
     for match in _statement_line(indent).finditer(data, start, end):
         at, first = match.start(), match.end()
         while hold[1] <= first and hold[0] < end:
-            hold = next(quoted, (end, end))
+            hold = next(strings, (end, end))
         if hold[0] < first < hold[1]:
             continue
         if _GOES_ON.match(data, first):

@@ -98,13 +98,13 @@ def _calls(module: PythonModule, name: str) -> Iterator[tuple[ast.Call, Scope]]:
             for member in body.members:
                 if module.data.find(wanted, member.start, member.end) >= 0:
                     try:
-                        unit = module.unit(member)
+                        unit = module.unit(member, (name.encode(),))
                     except Unreadable:
                         continue
                     yield from _within(unit.body, body.scope, unit.shift, name)
             continue
         try:
-            unit = module.unit(piece)
+            unit = module.unit(piece, (name.encode(),))
         except Unreadable:
             continue
         yield from _within(unit.body, module.scope, unit.shift, name)

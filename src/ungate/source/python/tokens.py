@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 
-__all__ = ["Wording", "speaks", "telling", "tells", "words"]
+__all__ = ["Wording", "keyed", "speaks", "telling", "tells", "words"]
 
 _TELLING = re.compile(
     r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
@@ -47,6 +47,11 @@ def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset(), *, co
     return Wording(data).speaks(also, code=code)
 
 
+def keyed(data: bytes) -> bool:
+    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``)."""
+    return any(key in data for key in _KEYS)
+
+
 class Wording:
     """The words of a text, split once however often they are asked about."""
 
@@ -56,7 +61,7 @@ class Wording:
 
     @functools.cached_property
     def _keyed(self) -> bool:
-        return not self.words.isdisjoint(_MAJORS) and any(key in self.data for key in _KEYS)
+        return not self.words.isdisjoint(_MAJORS) and keyed(self.data)
 
     @functools.cached_property
     def _tells(self) -> bool:
