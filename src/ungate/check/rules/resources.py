@@ -59,7 +59,7 @@ def _shared(question: Question, each: Emerging, limit: int) -> Iterator[Finding]
                 question,
                 each,
                 found.start(),
-                what=f"sizes its stages by the {most} bytes of shared memory a block of sm_{arch}, "
+                what=f"is laid out for the {most} bytes of shared memory a block of sm_{arch}, "
                 f"and {question.target} has {limit}",
                 confidence="medium",  # the stages may still be few enough
             )
