@@ -112,6 +112,25 @@ def test_a_worker_told_to_quit_is_no_cause() -> None:
     assert cause is not None and cause.text == "OSError: invalid device ordinal" and cause.process == "TP1"
 
 
+def test_colours_and_addresses_in_a_prefix_do_not_hide_the_process() -> None:
+    log = """\
+\x1b[1;36m(EngineCore_0 pid=7)\x1b[0;0m INFO 11-29 12:00:00 [core.py:90] starting
+\x1b[36m(RayWorkerWrapper pid=41, ip=10.0.0.2)\x1b[0m ERROR 11-29 12:00:01 [w.py:5] Traceback (most recent call last):
+\x1b[36m(RayWorkerWrapper pid=41, ip=10.0.0.2)\x1b[0m ERROR 11-29 12:00:01 [w.py:5] ValueError: no kernel image
+\x1b[1;36m(EngineCore_0 pid=7)\x1b[0;0m ERROR 11-29 12:00:02 [core.py:91] EngineCore failed to start.
+"""
+    cause = find(log, engine("vllm"))
+    assert cause is not None and cause.text == "ValueError: no kernel image"
+    assert cause.process == "(RayWorkerWrapper pid=41, ip=10.0.0.2)"
+
+
+def test_the_number_of_a_line_is_that_of_an_editor_although_a_progress_bar_rewrites_its_line() -> None:
+    bar = "\r".join(f"Capturing CUDA graphs: {share}%" for share in range(0, 101, 10))
+    log = f"start\n{bar}\nTraceback (most recent call last):\n  File x\nRuntimeError: out of slots\n"
+    cause = find(log, engine("openai"))
+    assert cause is not None and (cause.line, cause.text) == (5, "RuntimeError: out of slots")
+
+
 @pytest.mark.parametrize(
     ("log", "kind", "text"),
     [

@@ -81,6 +81,20 @@ def test_an_exit_before_the_port_is_told_at_once_with_its_cause(script: Script, 
     assert str(server.log.path) in told.value.next_step
 
 
+def test_a_process_that_the_kernel_killed_is_told_as_such(script: Script, port: int, tmp_path: Path) -> None:
+    """Its log ends in the middle and names no cause."""
+    argv = script("""
+        print("loading shard 3 of 8", flush=True)
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+        """)
+    with (
+        serve(argv, engine=engine("openai"), port=port, folder=tmp_path / "logs") as server,
+        pytest.raises(Refusal, match=r"was killed by SIGKILL, as the kernel does when memory runs out.*shard 3"),
+    ):
+        wait_ready(server, CELL, deadline_s=20)
+
+
 def test_no_line_of_an_older_run_is_read(script: Script, port: int, tmp_path: Path) -> None:
     """The mistake of the story: a crash notice of the old log taken for one of the new start."""
     folder = tmp_path / "logs"

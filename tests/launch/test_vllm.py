@@ -31,6 +31,7 @@ INSTALL = Path(__file__).parent / "vllm_cpu" / "install.py"
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 CELL = Cell(concurrency=4, prompt_tokens=64, output_tokens=32)
+SWEEP = (Cell(concurrency=1, prompt_tokens=64, output_tokens=32), CELL)
 LADDER = (Rung(1, 1), Rung(1, 16), Rung(1, 17), Rung(4, 64), Rung(1, 256))
 PROOF = {"fallback": r"falling back to torch\.distributed", "operator": r"shm_allreduce"}
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
@@ -42,7 +43,7 @@ HAS_SHM = "avx512f" in Path("/proc/cpuinfo").read_text()
 class Run:
     """What one arm gave."""
 
-    result: LoadResult
+    sweep: tuple[LoadResult, ...]
     answers: Answers
     proof: Reading
     operators: Mapping[str, int]
@@ -88,7 +89,7 @@ def run(folder: Path, logs: Path, *, gloo: bool, hurt: bool) -> Run:
                 watch.progress(progress.tokens)
                 return Stop(watch.fault.what) if watch.fault else None
 
-            result = load.run(server.url, server.model, CELL, seconds=10, on_progress=look)
+            sweep = [load.run(server.url, server.model, cell, seconds=8, on_progress=look) for cell in SWEEP]
             assert watch.fault is None
         hits = counters.total(counters.read(server.url), server.engine.cache_hits)
         answers = collect(server.url, server.model, LADDER, repeats=1 if gloo else 2)
@@ -102,7 +103,7 @@ def run(folder: Path, logs: Path, *, gloo: bool, hurt: bool) -> Run:
             os.kill(worker(server).pid, signal.SIGCONT)
             kill_s = seconds_until_noticed(server, signal.SIGKILL)
     cause = server.cause()
-    return Run(result, answers, proof, operators, progress, hits, stop_s, kill_s, server.stop(), str(cause))
+    return Run(tuple(sweep), answers, proof, operators, progress, hits, stop_s, kill_s, server.stop(), str(cause))
 
 
 def worker(server: Server) -> psutil.Process:
@@ -140,12 +141,11 @@ def say(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], None]]:
 
 
 def test_both_arms_serve_every_request(shm: Run, gloo: Run, say: Callable[[str], None]) -> None:
-    for name, arm in (("shm", shm), ("gloo", gloo)):
-        result = arm.result
+    for name, result in (*(("shm", each) for each in shm.sweep), *(("gloo", each) for each in gloo.sweep)):
         assert result.completed > 0 and result.failed == 0, result.faults
         assert result.tokens_per_second is not None and result.tpot is not None and result.zero_gaps is not None
         say(
-            f"{name}: {result.tokens_per_second:.0f} tok/s, TPOT {result.tpot.mean * 1000:.1f} ms, "
+            f"{name} {result.cell}: {result.tokens_per_second:.0f} tok/s, TPOT {result.tpot.mean * 1000:.1f} ms, "
             f"zero gaps {result.zero_gaps:.0%}; {'; '.join(result.invalid) or 'valid'}"
         )
 

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from ungate.errors import Refusal
 from ungate.measure.activation import Proof, Reading, prove, read
-from ungate.measure.kernels import launched, profiled
+from ungate.measure.kernels import launched, operators, profiled
 
 
 def reading(ran: bool | None, words: str = "seen") -> Reading:
@@ -94,6 +97,38 @@ def test_a_line_that_only_the_closed_path_writes_proves_by_its_absence_and_its_p
     assert prove(*arms).proof is Proof.PROVED
     assert prove(arms[1], arms[1]).proof is Proof.DISPROVED
     assert read("http://127.0.0.1:1", {"fallback": "x"}, log=tmp_path / "none").ways["fallback"] is None
+
+
+class Profiled(BaseHTTPRequestHandler):
+    """Writes its trace after it has answered, as engines whose workers write it do."""
+
+    folder: Path
+    bodies: ClassVar[list[object]] = []
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/stop_profile":
+            threading.Timer(0.7, self.write).start()
+
+    def write(self) -> None:
+        event = {"cat": "cpu_op", "name": "aten::mm"}
+        (self.folder / "rank0.json").write_text(json.dumps({"traceEvents": [event]}))
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def test_a_trace_that_is_written_after_the_answer_is_awaited(tmp_path: Path) -> None:
+    Profiled.folder = tmp_path
+    with ThreadingHTTPServer(("127.0.0.1", 0), Profiled) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with profiled(f"http://127.0.0.1:{server.server_port}", body={"output_dir": "/t"}, folder=tmp_path):
+            pass
+        server.shutdown()
+    assert operators(tmp_path) == {"aten::mm": 1}
+    assert Profiled.bodies == [{"output_dir": "/t"}, {}]
 
 
 def test_a_server_without_a_profiler_is_refused() -> None:

@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 
 from ungate.launch.engines import Engine
 
-__all__ = ["Cause", "find"]
+__all__ = ["COLOUR", "Cause", "find"]
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""Terminal sequences: some releases colour a process's prefix in a file too."""
 
 _TIME = r"(?:\d{2,4}-\d{2}(?:-\d{2})?[ T])?\d{2}:\d{2}:\d{2}(?:[.,]\d+)?"
 _PARTS = re.compile(
-    r"(?P<pid>\([^()]*pid=\d+\))\s*"  # (EngineCore pid=41)
+    r"(?P<pid>\([^()]*pid=\d+[^()]*\))\s*"  # (EngineCore pid=41), (RayWorkerWrapper pid=41, ip=10.0.0.2)
     rf"|\[{_TIME}(?:[ ](?P<rank>\w[^\]]*))?\]\s*"  # [2026-01-31 12:00:00 TP0]
     rf"|{_TIME}\s+"
     r"|(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)[: ]\s*"
@@ -63,7 +66,9 @@ class _Line:
 
 def _read(log: str) -> list[_Line]:
     lines = []
-    for number, raw in enumerate(log.splitlines(), 1):
+    # Only a line feed ends a line for whoever looks it up; a progress bar rewrites its line with carriage returns.
+    for number, line in enumerate(log.removesuffix("\n").split("\n") if log else (), 1):
+        raw = COLOUR.sub("", line).rstrip("\r").rpartition("\r")[2]
         process, level, at = "", "", 0
         while match := _PARTS.match(raw, at):
             process = match["pid"] or match["rank"] or match["who"] or process

@@ -131,7 +131,7 @@ class _Wait:
             if any(pattern.search(line) for pattern in self._fatal):
                 self._doomed_at = self._doomed_at or time.monotonic()
         if code is not None:
-            raise server.failed(f"ended with exit code {code} after {server.seconds:.0f} s, before it was ready")
+            raise server.failed(f"{server.ended(code)} after {server.seconds:.0f} s, before it was ready")
         now = time.monotonic()
         if now - self._looked_at > 1.0:
             self._look(now)

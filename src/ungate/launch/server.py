@@ -87,6 +87,14 @@ class Server:
         """The first root cause in this start's log."""
         return find(self.log.text(), self.engine)
 
+    def ended(self, code: int) -> str:
+        """How the first process ended, in words: its exit code, or the signal and what usually sends it."""
+        if code >= 0:
+            return f"ended with exit code {code}"
+        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+        why = {signal.SIGKILL: ", as the kernel does when memory runs out", signal.SIGSEGV: ", a crash in native code"}
+        return f"was killed by {name}" + next((words for number, words in why.items() if number == -code), "")
+
     def failed(self, what: str) -> Refusal:
         """The failure in words, with the first root cause of this start's log."""
         cause = self.cause()

@@ -106,7 +106,7 @@ class Watch:
     def _processes(self, now: float) -> Fault | None:
         code = self._server.code()
         if code is not None:
-            return self._fault("exit", f"The server ended with exit code {code}.")
+            return self._fault("exit", f"The server {self._server.ended(code)}.")
         for worker in self._workers:
             state = worker.state()
             if state == "gone":

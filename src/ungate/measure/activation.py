@@ -17,6 +17,9 @@ from ungate.measure import counters, kernels
 __all__ = ["Activation", "Proof", "Reading", "prove", "read"]
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # may stand within the words that are looked for
+
+
 class Proof(StrEnum):
     """Whether the opened path is what ran."""
 
@@ -90,7 +93,7 @@ def _counter(url: str, metrics: str, name: str) -> tuple[bool | None, str]:
 
 def _log(log: Path | None, pattern: str) -> tuple[bool | None, str]:
     try:
-        lines = log.read_text(errors="replace").splitlines() if log else None
+        lines = _COLOUR.sub("", log.read_text(errors="replace")).removesuffix("\n").split("\n") if log else None
     except OSError:
         lines = None
     if lines is None:
