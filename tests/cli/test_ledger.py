@@ -98,3 +98,19 @@ def test_what_cannot_be_done_is_a_sentence(words: list[str], capsys: pytest.Capt
     assert main(words) == 3
     err = capsys.readouterr().err
     assert err.startswith("ungate: ") and "Traceback" not in err
+
+
+def test_an_interrupted_run_says_how_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from ungate.lab.install import install
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    install(tmp_path / "site")
+    monkeypatch.setattr("ungate.host.packages.find", interrupted)
+    words = ["run", "lab-allreduce-fusion", "--site", str(tmp_path / "site"), "--target", "sm_120", "--until", "scan"]
+    assert main(words) == 130
+    assert "Interrupted" in (said := capsys.readouterr().err) and "ungate run --resume 2" in said
+    assert Ledger.here().runs()[0].status == "interrupted"

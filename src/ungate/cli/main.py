@@ -52,7 +52,8 @@ def main(arguments: list[str] | None = None) -> int:
         _say(refusal.what, refusal.next_step)
         return refusal.code
     except (click.Abort, KeyboardInterrupt) as interrupt:
-        _say(_INTERRUPTED, str(interrupt))
+        # click hands ctrl-C on as an Abort, with what was raised as its cause.
+        _say(_INTERRUPTED, str(interrupt.__cause__ or interrupt))
         return Exit.INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as usage:
         click.echo(usage.ctx.get_help() if usage.ctx else "", err=True)
