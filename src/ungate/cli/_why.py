@@ -62,6 +62,8 @@ def _summary(chain: Chain) -> Iterator[Text]:
         yield Text.assemble(("Closed", "bold red"), f" for {chain.target} in {count} on this way: {places}.")
     elif any(gate.status(chain.target) is Status.OPEN for gate in met):
         yield Text.assemble(("Open", "green"), f" for {chain.target} in every place on this way that was found.")
+    elif all(hop.kind == "kernel" for hop in chain.hops):
+        yield Text("No gate of these packages decides about this text.")
     else:
         yield Text(
             f"No gate was found on this way, which does not say that {chain.target} is let through.", style="yellow"

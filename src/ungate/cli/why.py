@@ -62,12 +62,13 @@ def why(
 
     recipe = recipes.load(question) if question in recipes.names() or question.endswith(".toml") else None
     aim = Target.parse(target) if target else local_target()
-    packages = _packages(resolve(site, python), recipe, named)
+    environment = resolve(site, python)
+    packages = _packages(environment, recipe, named)
     with progress(quiet=as_json) as report:
         found = scan(packages, report=report)
         report("following the calls")
         trace = Trace(packages, found, aim)
-        chains = (trace.chain(recipe),) if recipe is not None else ask(trace, question)
+        chains = (trace.chain(recipe),) if recipe is not None else ask(trace, question, environment.roots)
     if as_json:
         from ungate.cli._why import chains_document
 

@@ -44,8 +44,12 @@ class Binaries:
             self._images[file] = images(self.corpus.native[file])
         return self._images[file]
 
+    def told(self, file: str, target: Target) -> tuple[str, str]:
+        """What one of the libraries holds, and why that is terminal for the target or nothing."""
+        return held(self.images(file), target)
+
     def _hop(self, file: str, text: str, target: Target) -> Hop:
-        note, blocker = held(self.images(file), target)
+        note, blocker = self.told(file, target)
         return Hop("kernel", file, 0, text, True, note=note, blocker=blocker)
 
 

@@ -11,7 +11,7 @@ from ungate.trace.chain import Trace
 from ungate.trace.conditions import guard_lines
 from ungate.trace.flags import flag_of
 from ungate.trace.graph import Graph, Site
-from ungate.trace.jit import descend, search
+from ungate.trace.jit import search
 from ungate.trace.module import Scope, Use
 from ungate.trace.names import Thing
 from ungate.trace.route import Influence, Reaches, Route, alone, influence, thing_of, upward
@@ -35,6 +35,13 @@ def definitions(graph: Graph, name: str) -> Iterator[Thing]:
             scope = module.at(graph.corpus.line(file, offset)) if module else None
             if scope is not None and scope.name.rpartition(".")[2] == name:
                 found.setdefault(thing_of(scope), scope.name.count("."))
+    if not found:
+        for file, offset in graph.corpus.places(f"{name} = "):  # a module-level name for a function of elsewhere
+            module = graph.names.file(file)
+            if module is not None and module.at(graph.corpus.line(file, offset)) is module.top:
+                thing = graph.names.text(name, module.top)
+                if thing is not None and thing.kind in ("function", "class") and not thing.trail:
+                    found.setdefault(thing, 0)
     yield from sorted(found, key=lambda thing: found[thing])
 
 
@@ -68,7 +75,8 @@ def of_attribute(trace: Trace, flag: str, attribute: str) -> tuple[Chain, ...]:
         if target in asked or len(asked) >= _MOST_ASKED or (chosen and not related):
             continue
         asked.add(target)
-        if descend(trace.graph, target):
+        below = search(trace.graph, target)
+        if below.builds or below.ahead:
             chosen[target] = way
     if not chosen:
         return (trace.assemble(recipe, None, None, ()),)

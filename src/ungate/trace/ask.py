@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 from ungate.errors import Refusal
 from ungate.model import Chain
 from ungate.trace.answers import MOST_CHAINS, definitions, of_attribute, of_symbol, of_value
 from ungate.trace.ask_message import of_message
+from ungate.trace.ask_runtime import of_runtime, rest_of
+from ungate.trace.ask_thrown import of_binary, of_thrown
 from ungate.trace.chain import Trace
 from ungate.trace.flags import flag_of
+from ungate.trace.message import raised
+from ungate.trace.thrown import thrown
 
 __all__ = ["ask", "ask_attribute"]
 
+_SHORT = 40  # characters of a message that several statements are likely to write
+_SURE = 0.6  # of a message's characters written out by one Python statement: no other language is asked then
 
-def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
-    """The chains that answer a question, the most telling first. Refusal where nothing in the packages answers."""
+
+def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...]:
+    """The chains that answer a question, the most telling first. Refusal where nothing in the packages answers.
+
+    ``roots`` are the folders whose binaries are looked into for an error of the CUDA runtime, which no package writes;
+    without them, those of the packages under trace.
+    """
     text = text.strip()
     chains: tuple[Chain, ...] = ()
+    runtime = of_runtime(text, roots or _roots(trace), trace.target) if re.search(r"\s|^cuda|^CUDA_", text) else None
+    if runtime is not None:
+        rest = rest_of(text)
+        return (runtime, *(_of_text(trace, rest) if rest else ()))
     if re.fullmatch(r"--[\w-]+(=\S+)?", text):
         flag, _, value = text.partition("=")
         chains = of_value(trace, value, flag) if value else of_attribute(trace, flag, "")
@@ -27,7 +44,7 @@ def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
     elif re.fullmatch(r"[\w.-]+", text):
         chains = _of_word(trace, text)
     if not chains and re.search(r"\s", text):
-        chains = of_message(trace, text)
+        chains = _of_text(trace, text)
     if not chains:
         where = ", ".join(f"{package.name} {package.version}".strip() for package in trace.corpus.packages)
         raise Refusal(
@@ -38,6 +55,21 @@ def ask(trace: Trace, text: str) -> tuple[Chain, ...]:
     for chain in chains:
         distinct.setdefault(tuple((hop.file, hop.line) for hop in chain.hops if hop.kind != "call"), chain)
     return tuple(distinct.values())
+
+
+def _of_text(trace: Trace, text: str) -> tuple[Chain, ...]:
+    """A message of Python code, else of C++ and CUDA code, else of a binary."""
+    python = max((hit.fixed for hit in raised(trace.graph, text)), default=0)
+    short = len(text) < _SHORT or python < _SURE * len(text)
+    native = max((hit.fixed for hit in thrown(trace.corpus, text)), default=0) if short else 0
+    below = of_thrown(trace, text) if native and native >= python else ()
+    if native > python or (below and any(hop.gates for chain in below for hop in chain.hops if hop.kind == "raise")):
+        return (*below, *(of_message(trace, text) if native == python else ()))
+    return (*of_message(trace, text), *below) or of_binary(trace, text)
+
+
+def _roots(trace: Trace) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(package.root for package in trace.corpus.packages))
 
 
 def ask_attribute(trace: Trace, attribute: str) -> tuple[Chain, ...]:

@@ -26,8 +26,9 @@ def of_message(trace: Trace, text: str) -> tuple[Chain, ...]:
     hits = message.raised(trace.graph, text)
     if not hits:
         return ()
-    hit = hits[0]
-    same = tuple(other for other in hits[1:] if other.fixed == hit.fixed)
+    alike = [other for other in hits if other.fixed == hits[0].fixed]
+    hit = max(alike, key=lambda other: bool(raises.raise_hop(trace, other).gates))  # the first of those with a gate
+    same = tuple(other for other in alike if other is not hit)
     exact, every = message.calls_with(trace.graph, hit)
     if exact:
         return _of_calls(trace, text, hit, exact)

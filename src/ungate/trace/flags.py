@@ -70,7 +70,7 @@ def _declarations(graph: Graph, flag: str, attribute: str) -> Iterator[Flag]:
         if not flag:
             break
         for file, offset in graph.corpus.places(f"{quote}{flag}{quote}", whole=False):
-            module = graph.names.file(file)
+            module = graph.names.file(file) if not aside(file) else None
             if module is None:
                 continue
             line = graph.corpus.line(file, offset)
@@ -85,6 +85,8 @@ def declared(graph: Graph, attribute: str) -> Flag | None:
     """The class-level field that declares an attribute."""
     if not attribute:
         return None
+    if attribute.isupper():
+        return _variable(graph, attribute)
     for file, offset in graph.corpus.places(f"{attribute}: "):
         module = graph.names.file(file)
         line = graph.corpus.line(file, offset)
@@ -93,6 +95,16 @@ def declared(graph: Graph, attribute: str) -> Flag | None:
             flag = "--" + attribute.replace("_", "-")
             holds = any(True for _ in graph.corpus.places(flag, whole=False))
             return Flag(flag if holds else "", attribute, file, line, f"{scope.name}.{attribute}")
+    return None
+
+
+def _variable(graph: Graph, name: str) -> Flag | None:
+    """An environment variable where a package keeps a list of them (a file that is named after them)."""
+    for written in (f"{name}: ", f"{name} = ", f'"{name}": '):
+        for file, offset in graph.corpus.places(written, whole=False):
+            if "env" in file.rpartition("/")[2]:
+                line = graph.corpus.line(file, offset)
+                return Flag(name, name, file, line, name)
     return None
 
 
@@ -120,7 +132,7 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
     (its first two folders), since another server of the package may have an attribute of that name."""
     part = "/".join(near.split("/")[:2]) + "/" if near.count("/") > 1 else ""
     for file in graph.corpus.holding(attribute):
-        if not file.startswith(part):
+        if not file.startswith(part) or aside(file):
             continue
         keyed = f'"{attribute}"'.encode() in graph.corpus.text(file)
         module = graph.names.file(file)

@@ -77,11 +77,12 @@ def windows(text: str) -> tuple[str, ...]:
     pieces: list[str] = []
     for run in runs:
         words = [match.span() for match in re.finditer(r"\S+", run)]
-        if len(words) <= _WORDS:
+        sizes = {_WORDS, _WORDS - 1} if len(words) <= _WORDS + 1 else {_WORDS}
+        if len(words) < _WORDS:
             pieces.append(run)
-        pieces.extend(
-            run[words[index][0] : words[index + _WORDS - 1][1]] for index in range(max(0, len(words) - _WORDS + 1))
-        )
+        for size in sorted(sizes, reverse=True):
+            firsts = range(max(0, len(words) - size + 1))
+            pieces.extend(run[words[index][0] : words[index + size - 1][1]] for index in firsts)
     pieces = list(dict.fromkeys(piece for piece in pieces if len(piece) >= _SHORTEST)) or [text.strip()]
     step = max(1, -(-len(pieces) // _MOST_WINDOWS))
     return tuple(pieces[::step])

@@ -185,6 +185,12 @@ class Names:
             case ast.Name() | ast.Attribute():
                 text = dotted(value)
                 return None if text == name else self.text(text, scope, depth + 1)
+            case ast.Call(
+                func=func, args=[ast.Constant(value=str(origin)), ast.Constant(value=str(attribute)), *_]
+            ) if "import" in dotted(func) or "lazy" in dotted(func) or origin in self.corpus.modules:
+                return self._imported(origin, attribute, depth + 1)  # a wrapper that imports when it is first called
+            case ast.Call(func=func, args=[ast.Constant(value=str(origin))]) if dotted(func).endswith("import_module"):
+                return self._imported(origin, "", depth + 1)
             case ast.Call(func=func, args=arguments):
                 thing = self.text(dotted(value), scope, depth + 1)
                 if thing is not None and thing.kind == "instance":

@@ -15,6 +15,8 @@ from ungate.trace.names import Names, Thing
 
 __all__ = ["Operators"]
 
+_WORDS = (b"custom_op", b".impl(", b".define(")  # every way of registering holds one of them
+
 
 class Operators:
     """Registered operators, looked up by name in the files that hold the name."""
@@ -49,7 +51,8 @@ class Operators:
 
     def _registered(self, name: str) -> Thing | None:
         for file in self.corpus.holding(name):
-            module = self.names.file(file)
+            text = self.corpus.text(file)
+            module = self.names.file(file) if any(word in text for word in _WORDS) else None
             if module is None:
                 continue
             for scope in module.top.within():

@@ -8,7 +8,7 @@ from functools import cached_property
 from ungate.trace.conditions import guard_lines
 from ungate.trace.corpus import aside
 from ungate.trace.graph import Graph, Site
-from ungate.trace.module import Scope, Use
+from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.names import Thing
 from ungate.trace.route import Influence
 
@@ -73,7 +73,12 @@ class Switches:
         if _HOLDER.search(holder):
             return True
         owner = scope.owner("class") if holder in ("self", "cls") else None
-        return owner is not None and (f"self.{use.last}" in owner.values or bool(_HOLDER.search(owner.name)))
+        if owner is None:
+            return False
+        if owner.name.endswith("Args") or use.last in owner.values:  # a field of the class itself
+            return True
+        kept = map(dotted, owner.values.get(f"self.{use.last}", ()))
+        return any(text.endswith(f".{use.last}") and _HOLDER.search(text.split(".")[-2]) for text in kept)
 
     def _predicate(self, site: Site, use: Use) -> Influence | None:
         thing = self.graph.names.use(use, site.scope)

@@ -56,13 +56,31 @@ def registered(graph: Graph, value: str) -> Iterator[tuple[Thing, str]]:
         if scope.kind in ("function", "class") and scope.first <= line < scope.body:
             yield thing_of(scope), _decorators(scope)
             continue
-        for node in ast.walk(scope.node):
+        for node in ast.walk(scope.node) if scope.kind != "class" else ():
             if isinstance(node, ast.Dict) and node.lineno <= line <= (node.end_lineno or 0):
                 for key, held in zip(node.keys, node.values, strict=True):
                     if isinstance(key, ast.Constant) and key.value == value:
                         found = graph.names.text(dotted(held), scope)
                         if found is not None and found.kind in ("function", "class"):
                             yield found, _assigned(scope, node)
+
+    yield from _by_path(graph, value)
+
+
+def _by_path(graph: Graph, name: str) -> Iterator[tuple[Thing, str]]:
+    """(what a member of an enumeration names by its dotted path, the enumeration's name)."""
+    for file, offset in graph.corpus.places(f"{name} = "):
+        module = graph.names.file(file) if not aside(file) else None
+        scope = module.at(graph.corpus.line(file, offset)) if module is not None else None
+        if scope is None or scope.kind != "class" or not _enumeration(scope):
+            continue
+        for value in scope.values.get(name, ()):
+            path = value.value if isinstance(value, ast.Constant) else None
+            origin, _, inner = path.rpartition(".") if isinstance(path, str) else ("", "", "")
+            if origin in graph.corpus.modules:
+                found = graph.names.attribute(Thing("module", origin), inner)
+                if found is not None:
+                    yield found, scope.name
 
 
 def _decorators(scope: Scope) -> str:
@@ -81,10 +99,25 @@ def asked_for(graph: Graph, value: str, words: frozenset[str] = frozenset()) -> 
             for name, member in scope.values.items():
                 if any(isinstance(each, ast.Constant) and each.value == value for each in member):
                     yield from _members(graph, scope, name)
-        elif scope.kind == "function":
+        if scope.kind in ("function", "module"):
+            yield from _keyed(graph, scope, line, value, words)
+        if scope.kind == "function":
             for node, name in _comparisons(scope, line, value):
                 if not words or words & tokens(name):
                     yield from _wider(graph, Asked(scope, node.lineno, node, None, name))
+
+
+def _keyed(graph: Graph, scope: Scope, line: int, value: str, words: frozenset[str]) -> Iterator[Asked]:
+    """Conditions that ask for the member of an enumeration which a table gives for the value."""
+    for node in ast.walk(scope.node):
+        if not (isinstance(node, ast.Dict) and node.lineno <= line <= (node.end_lineno or 0)):
+            continue
+        for key, held in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == value and isinstance(held, ast.Attribute):
+                found = graph.names.text(dotted(held.value), scope)
+                owner = graph.scope(found) if found is not None and found.kind == "class" else None
+                if owner is not None and _enumeration(owner) and (not words or words & tokens(owner.name)):
+                    yield from _members(graph, owner, held.attr)
 
 
 def _enumeration(scope: Scope) -> bool:
