@@ -81,3 +81,9 @@ def test_opening_the_gate_gives_the_body_back(find: Find) -> None:
 def test_each_kernel_is_named(find: Find) -> None:
     one = "__global__ void {}(int* p) {{\n" + GATED.replace("{", "{{") + "  *p = 1;\n#endif\n}}\n"
     assert [finding.what.split()[0] for finding in find(one.format("a") + one.format("b"))] == ["a", "b"]
+
+
+def test_a_body_that_hangs_on_a_feature_macro(find: Find) -> None:
+    source = "__global__ void k(int* p) {\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n  *p = 1;\n#endif\n}\n"
+    (finding,) = find(source)
+    assert finding.what == "k would have no body on sm_120"

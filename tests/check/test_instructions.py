@@ -126,3 +126,13 @@ def test_the_test_helpers_agree_with_the_scanner(tmp_path: Path) -> None:
     (folder / "k.cuh").write_text(KERNEL)
     (gate,) = scan(below(folder), jobs=1, use_cache=False).gates
     assert dataclasses.replace(gate).passes.yes == {100, 103, 107, 110}
+
+
+@pytest.mark.toolkit
+def test_a_descriptor_that_is_replaced(ask: Ask) -> None:
+    replace = (
+        '  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "l"(m), "l"(a));\n'
+    )
+    source = KERNEL.replace(ALLOCATE, replace).replace(">= 1000", ">= 900")
+    (finding,) = ask("instructions", source, opened=1)
+    assert "tensormap" in finding.what

@@ -58,7 +58,7 @@ def test_a_broken_store_is_made_anew(cache: Path) -> None:
 
 
 def test_a_target_that_ptxas_does_not_know() -> None:
-    assert assembler.refusals([FINE], Target(107)) is None
+    assert assembler.refusals([FINE], Target(50)) is None  # no toolkit since 13.0 has it
 
 
 def test_nothing_to_judge() -> None:
