@@ -123,6 +123,18 @@ def test_arms_differ_by_what_they_say_and_a_swap_exchanges_the_first_two(tmp_pat
     assert alike(same[0], same[1]) and not alike(first, second)
 
 
+def test_keys_in_the_environment_stay_in_the_run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ungate.pipeline.document import document
+
+    monkeypatch.setenv("SOME_API_KEY", "hush")
+    request = dataclasses.replace(_request(tmp_path, "patch"), command=("server",))
+    records = dataclasses.replace(Records(), arms=arms(request, Records(), silent))
+    assert all(arm.environment["SOME_API_KEY"] == "hush" for arm in records.arms)
+    told = document(request, records, (), (), started="", ended="")
+    assert "hush" not in str(told["arms"])
+    assert request.folder.stat().st_mode & 0o077 == 0
+
+
 def test_another_release_comes_first_on_the_path_with_caches_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,11 @@ def report(run: int | None, markdown: bool, output: Path | None, as_json: bool) 
     if not rows:
         raise Refusal("There is no run to report on yet.", "The whole loop on this machine: ungate demo")
     row = rows[0] if run is None else ledger.run(run)
+    if not row.folder:
+        raise Refusal(
+            f"Run {row.id} was imported from another machine, and its page stayed there.",
+            f"See what came of it: ungate known {row.recipe}",
+        )
     source = Path(row.folder) / "run.json"
     try:
         told = json.loads(source.read_text(encoding="utf-8"))

@@ -54,7 +54,7 @@ def new_folder(recipe: str) -> Path:
     for number in range(1000):
         folder = base / (f"{stamp}-{recipe}" + (f"-{number}" if number else ""))
         try:
-            folder.mkdir()
+            folder.mkdir(mode=0o700)  # its files hold the arms' whole environment, and so perhaps keys
         except FileExistsError:
             continue
         return folder
@@ -74,7 +74,8 @@ def forecast(request: Request) -> str:
     return (
         f"{design.starts + design.arms} server starts, {cells} cells of {request.load_s:.0f} s each: "
         f"{load / 60:.1f} minutes of load and the time the server takes to start, "
-        f"at most {request.budget_s / 60:.0f} minutes. {design.sentence}"
+        f"at most {request.budget_s / 60:.0f} minutes; what is left of them goes into experiments after a revert. "
+        f"{design.sentence}"
     )
 
 

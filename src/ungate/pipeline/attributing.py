@@ -15,14 +15,16 @@ from functools import partial
 from ungate.errors import Refusal
 from ungate.host.folders import cache_dir
 from ungate.judge import floor
+from ungate.launch import Server
+from ungate.measure import activation
 from ungate.model import Arm, Cell, Decision, Task, Variant, Verdict
 from ungate.patch import create
 from ungate.pipeline.altering import with_keywords, without
-from ungate.pipeline.arms import BASELINE, CANDIDATE
+from ungate.pipeline.arms import BASELINE, CANDIDATE, engine_of
 from ungate.pipeline.environment import base_environment
-from ungate.pipeline.launching import Trial, trial
 from ungate.pipeline.records import Ablation, Context, Records, Request
 from ungate.pipeline.starting import THROUGHPUT, Start, one
+from ungate.pipeline.tracing import profiling, traced
 
 __all__ = ["attribute", "named"]
 
@@ -59,9 +61,10 @@ def attribute(request: Request, records: Records, context: Context) -> Records:
             ),
         ],
     )
-    spent, found = 0.0, []
+    # What the measuring has left of the budget, so that the time that was said beforehand is kept.
+    spent, found = sum(start.seconds for start in records.starts), []
     for change in changes:
-        if spent > request.budget_s:
+        if spent > request.budget_s and not context.journal.kept(f"attribute/{change.name}"):
             context.journal.mark(f"attribute/{change.name}", "cancelled")
             continue
         tried = context.journal.once(
@@ -73,7 +76,10 @@ def attribute(request: Request, records: Records, context: Context) -> Records:
         found.append(_judged(records, worst, change, tried))
     if sizes is not None and spent <= request.budget_s:
         found.append(_at_another_size(request, records, sizes, worst, context))
-    return replace(records, ablations=tuple(found), cause=named(found))
+    cause = named(found)
+    if not found:
+        cause = "The cause was not looked for: the time budget is used up."
+    return replace(records, ablations=tuple(found), cause=cause)
 
 
 def _changes(request: Request, records: Records) -> list[_Change]:
@@ -119,19 +125,26 @@ def _arm(request: Request, records: Records, candidate: Arm, change: _Change) ->
 
 
 def _try(request: Request, records: Records, candidate: Arm, change: _Change, cell: Cell, context: Context) -> _Tried:
-    """One start for proof, one under load."""
+    """One start of the changed candidate: loaded in one cell, then asked which path ran."""
+    seen: list[activation.Reading] = []
+    folder = request.folder / "traces" / change.name
+
+    def look(server: Server) -> None:
+        trace = traced(request, server, folder)
+        proof, metrics = request.recipe.proof, server.engine.metrics
+        seen.append(activation.read(server.url, proof, log=server.log.path, metrics=metrics, trace=trace))
+
     try:
-        arm = _arm(request, records, candidate, change)
-        proof: Trial = trial(request, arm, context)
+        arm = profiling(request, _arm(request, records, candidate, change), engine_of(request), folder)
     except Refusal as refusal:
         return _Tried(refused=refusal.what)
-    assert proof.reading is not None
-    ways = [ran for ran in proof.reading.ways.values() if ran is not None]
-    active = None if not ways else all(ways)
     earlier = [sample for sample in records.samples if sample.cell == cell]
-    start = one(request, arm, 0, (cell,), earlier, context, seed=0, folder="ablations")
+    start = one(request, arm, 0, (cell,), earlier, context, seed=0, folder="ablations", then=look)
+    if start.record.ready_s is None and not seen:
+        return _Tried(refused=start.record.note, seconds=start.record.seconds)
     value, note = _metric(start, cell, request.recipe.metric)
-    return _Tried(active, value, note=note or start.record.note, seconds=start.record.seconds + (proof.ready_s or 0.0))
+    ways = [ran for reading in seen for ran in reading.ways.values() if ran is not None]
+    return _Tried(all(ways) if ways else None, value, note=note, seconds=start.record.seconds)
 
 
 def _metric(start: Start, cell: Cell, metric: str) -> tuple[float | None, str]:

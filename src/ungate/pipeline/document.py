@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import ungate
-from ungate.model import Task
+from ungate.model import Arm, Task
 from ungate.pipeline.records import Records, Request
 from ungate.plain import chain, gate, plain
 
 __all__ = ["document"]
+
+
+def _arm(arm: Arm) -> dict[str, object]:
+    """An arm with the variables that it changes; the rest of its environment is the user's and may hold keys."""
+    changed = {name: value for name, value in arm.environment.items() if os.environ.get(name) != value}
+    return {"name": arm.name, "environment": changed, "arguments": list(arm.arguments), "series": arm.series}
 
 
 def document(
@@ -63,7 +70,7 @@ def document(
         "diff": records.diff,
         "pristine": dict(records.pristine),
         "artifacts": plain(records.artifacts),
-        "arms": plain(records.arms),
+        "arms": [_arm(arm) for arm in records.arms],
         "guards": plain(records.guards),
         "plan": plain(records.plan),
         "starts": plain(records.starts),

@@ -30,7 +30,7 @@ def judge(request: Request, records: Records, context: Context) -> Records:
             for arm in compared(request)
             for cell in request.recipe.cells
         ]
-        return replace(records, verdicts=tuple(verdicts))
+        return _with_policy(request, replace(records, verdicts=tuple(verdicts)))
     verdicts = []
     phases: dict[str, list[Verdict]] = {}
     guards = list(records.guards)
@@ -56,6 +56,10 @@ def judge(request: Request, records: Records, context: Context) -> Records:
         verdicts=tuple(verdicts),
         phases={name: tuple(found) for name, found in phases.items()},
     )
+    return _with_policy(request, records)
+
+
+def _with_policy(request: Request, records: Records) -> Records:
     records = replace(records, policy=policy(request, records))
     written(request, records)
     return records

@@ -51,10 +51,12 @@ def one(
     *,
     seed: int,
     folder: str = "raw",
+    then: Callable[[Server], None] = lambda server: None,
 ) -> Start:
     """Start the arm and load every cell. A start that fails is recorded with its reason, its readings are missing.
 
-    ``seed`` decides the prompts: arms that are compared get the same ones.
+    ``seed`` decides the prompts: arms that are compared get the same ones. ``then`` is called after the load, while
+    the server still runs.
     """
     samples: list[Sample] = []
     begun = time.monotonic()
@@ -86,6 +88,7 @@ def one(
                     metrics.write_raw(result, request.folder / folder / f"{number:02d}-{arm.name}-{cell}.npz")
                     samples += metrics.samples(result, arm=arm.name, start=number)
             series = recorder.series()
+            then(server)
             stopped = server.stop()
         windows = {(arm.name, number, cell): window for cell in cells if (window := series.window(str(cell)))}
         record = StartRecord(
