@@ -74,6 +74,19 @@ def test_degenerate_answers_fail(candidate: Answer, words: str) -> None:
     assert ladder.holds is False and words in ladder.evidence
 
 
+def test_answers_that_did_not_come_in_time_are_not_called_wrong() -> None:
+    """A candidate at a fiftieth of the speed needs longer than any patience; whether it is right is not known."""
+    late = Answer(fault="no answer for 120 s")
+    baseline = Answers(((Rung(1, 4), ((answer(),),)), (Rung(1, 5), ((answer(),),))))
+    slow = Answers(((Rung(1, 4), ((answer(),),)), (Rung(1, 5), ((late,),))))
+    ladder = compare(baseline, slow)
+    assert ladder.holds is None and ladder.evidence.startswith(
+        "1 answers did not come in time, first at 1 at once, 5 in"
+    )
+    wrong = Answers(((Rung(1, 4), ((Answer(fault="HTTP 500"),),)), (Rung(1, 5), ((late,),))))
+    assert compare(baseline, wrong).holds is False, "what did come was wrong"
+
+
 def test_a_baseline_that_repeats_itself_is_its_own_measure() -> None:
     same = Answer(tuple("aaaaaaaa"), tuple([-1.0] * 8), ())
     assert compare(answers(same), answers(same)).holds is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -18,7 +18,7 @@ THRESHOLDS: tuple[int, ...] = (16, 128)
 """Row counts at which allreduce kernels are known to change: below 17 tokens a two-shot kernel is never reached, and
 SGLang fuses up to 128 (FUSE_ALLREDUCE_MAX_BATCH_SIZE)."""
 
-_SILENT = "no answer"
+_SILENT, _UNASKED = "no answer", "not asked, after"
 _ALTERNATIVES = 2  # the chosen token and the runner-up: enough to see a tie
 
 
@@ -39,13 +39,17 @@ class Answer:
     """Tokens (as the server names them), their log probabilities in nats (None: not a number), the alternatives.
 
     ``top`` holds, for each position, the log probability of the likeliest tokens by name. ``fault`` is empty or why
-    there is no answer.
+    there is no answer; ``late``: it did not come in time, which says nothing of what it would have been.
     """
 
     tokens: tuple[str, ...] = ()
     logprobs: tuple[float | None, ...] = ()
     top: tuple[Mapping[str, float], ...] = ()
     fault: str = ""
+
+    @property
+    def late(self) -> bool:
+        return self.fault.startswith((_SILENT, _UNASKED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +87,41 @@ def collect(
     repeats: int = 1,
     timeout_s: float = 120.0,
     token_range: tuple[int, int] = TOKEN_RANGE,
+    on_answers: Callable[[int], None] = lambda count: None,
 ) -> Answers:
     """Ask every rung's prompts, the same for every server; with ``repeats`` above 1 each rung that often.
 
     A request that fails is an answer with a fault, never an exception; after one that got no answer in time the
-    rest is not asked.
+    rest is not asked. ``on_answers`` is told how many answers there are so far, after each round.
     """
-    return asyncio.run(_collect(url.rstrip("/") + "/v1/completions", model, ladder, repeats, timeout_s, token_range))
+    endpoint = url.rstrip("/") + "/v1/completions"
+    return asyncio.run(_collect(endpoint, model, ladder, repeats, timeout_s, token_range, on_answers))
 
 
 async def _collect(
-    endpoint: str, model: str, ladder: Sequence[Rung], repeats: int, timeout_s: float, token_range: tuple[int, int]
+    endpoint: str,
+    model: str,
+    ladder: Sequence[Rung],
+    repeats: int,
+    timeout_s: float,
+    token_range: tuple[int, int],
+    on_answers: Callable[[int], None],
 ) -> Answers:
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
         found = []
-        silent = ""
+        silent, count = "", 0
         for rung in ladder:
             prompts = [prompt(rung.prompt_tokens, i, rung.prompt_tokens, token_range) for i in range(rung.concurrency)]
             rounds = []
             for _ in range(repeats):
                 if silent:
-                    rounds.append(tuple(Answer(fault=f"not asked, after {silent}") for _ in prompts))
+                    rounds.append(tuple(Answer(fault=f"{_UNASKED} {silent}") for _ in prompts))
                     continue
                 answers = await asyncio.gather(*(_ask(session, endpoint, model, ids, rung) for ids in prompts))
                 rounds.append(tuple(answers))
+                count += sum(not answer.fault for answer in answers)
+                on_answers(count)
                 # A server that has gone silent would make every further rung wait for its deadline.
                 silent = next((answer.fault for answer in answers if answer.fault.startswith(_SILENT)), "")
             found.append((rung, tuple(rounds)))

@@ -42,11 +42,15 @@ class RungResult:
     mean_shift: float | None
     floor: float | None
     faults: tuple[str, ...]
+    late: int = 0  # answers that did not come in time, whose faults are not among ``faults``
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """``holds`` None: not one answer could be compared. ``evidence`` is one sentence for a verdict's reason."""
+    """``holds`` None: not one answer could be compared, or all that is wrong is that some did not come in time.
+
+    ``evidence`` is one sentence for a verdict's reason.
+    """
 
     holds: bool | None
     rungs: tuple[RungResult, ...]
@@ -66,9 +70,16 @@ def compare(baseline: Answers, candidate: Answers) -> Ladder:
     left_out = f"; {missing} rungs were not asked of the candidate" if missing else ""
     bad = [result for result in results if result.faults]
     compared = [result for result in results if result.max_shift is not None]
+    late = [result for result in results if result.late]
     if bad:
         evidence = f"{len(bad)} of {len(results)} rungs differ, first at {bad[0].rung}: {bad[0].faults[0]}{left_out}"
         return Ladder(False, tuple(results), evidence)
+    if late:
+        count = sum(result.late for result in late)
+        evidence = (
+            f"{count} answers did not come in time, first at {late[0].rung}; {len(compared)} rungs hold{left_out}"
+        )
+        return Ladder(None, tuple(results), evidence)
     if not compared or missing:
         return Ladder(None, tuple(results), f"{len(compared)} rungs could be compared{left_out}")
     shift = max(result.max_shift or 0.0 for result in compared)
@@ -111,12 +122,15 @@ def _rung(
     allowed = max(MAX_SHIFT, _FLOOR_FACTOR * unrest)
     faults: dict[str, None] = {}
     shifts: list[float] = []
-    answers = equal = 0
+    answers = equal = late = 0
     for repeat in candidate:
         for first, second in zip(baseline[0], repeat, strict=True):
             if first.fault:
                 continue
             answers += 1
+            if second.late:
+                late += 1
+                continue
             equal += first.tokens == second.tokens
             shifts += _shifts(first, second)
             if fault := _fault(first, second, allowed):
@@ -124,7 +138,7 @@ def _rung(
     mean = math.fsum(shifts) / len(shifts) if shifts else None
     if mean is not None and mean > max(MEAN_SHIFT, _FLOOR_FACTOR * unrest):
         faults[f"log probabilities are shifted by {mean:.2g} nats on average"] = None
-    return RungResult(rung, answers, equal, max(shifts, default=None), mean, floor, tuple(faults))
+    return RungResult(rung, answers, equal, max(shifts, default=None), mean, floor, tuple(faults), late)
 
 
 def _fault(first: Answer, second: Answer, allowed: float) -> str:

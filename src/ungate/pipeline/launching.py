@@ -8,7 +8,7 @@ from functools import partial
 
 from ungate.errors import Refusal
 from ungate.judge import Guard
-from ungate.launch import wait_ready
+from ungate.launch import Watch, wait_ready
 from ungate.launch.ports import free_port
 from ungate.measure import activation, answers, ladder
 from ungate.model import Arm, Decision
@@ -18,6 +18,8 @@ from ungate.pipeline.starting import told
 from ungate.pipeline.tracing import profiling, traced
 
 __all__ = ["Trial", "launch", "trial"]
+
+_QUIET_S = 30.0  # without an answer
 
 _PROVED = {activation.Proof.PROVED: True, activation.Proof.DISPROVED: False, activation.Proof.UNPROVED: None}
 
@@ -44,7 +46,12 @@ def trial(request: Request, arm: Arm, context: Context) -> Trial:
     folder = request.folder / "traces" / arm.name
     with begin(request, profiling(request, arm, engine_of(request), folder), free_port()) as server:
         ready = wait_ready(server, cell, report=context.report, counters=told(server, server.engine.progress))
-        given = answers.collect(server.url, server.model, rungs, repeats=2 if arm.name == BASELINE else 1)
+        # A probe beside the answers would add a row to their batches, so it is sent only when none has come for long.
+        with Watch(server, quiet_s=_QUIET_S, counters=told(server, server.engine.progress)) as watch:
+            repeats = 2 if arm.name == BASELINE else 1
+            given = answers.collect(server.url, server.model, rungs, repeats=repeats, on_answers=watch.progress)
+        if watch.fault is not None:
+            raise server.failed(f"broke down while it was asked for answers ({watch.fault.what.rstrip('.')})")
         reading = activation.read(
             server.url,
             request.recipe.proof,
