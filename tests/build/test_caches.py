@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,16 @@ def test_size_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "entry/link").symlink_to(tmp_path / "big")
     (tmp_path / "entry/file-link").symlink_to(tmp_path / "big/data")
     assert size_of(tmp_path / "entry") < 1000
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_a_peer_verdict_is_an_entry(tmp_path: Path, name: str) -> None:
+    now, old = (tmp_path / f"gpu_p2p_access_cache_for_{gpus}.json" for gpus in ("0,1", "0,1,2"))
+    for file in (now, old):
+        file.write_text("{}")
+    os.utime(old, (1, 1))
+    (tmp_path / "gpu_p2p_access_cache_for_9.json").symlink_to(now)
+    (cache,) = [each for each in caches() if each.name == name]
+    found = {entry.path: entry for entry in cache.entries(tmp_path)}
+    assert found.keys() == {now, old}
+    assert not found[now].stale and "before this machine was last started" in found[old].stale

@@ -231,3 +231,29 @@ def test_purge_checks_again_that_nobody_uses_it(module: Path, survey: Callable[[
         child.kill()
         child.wait()
     assert module.exists()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "fits"), [("nvidia_cuda_runtime-13.0.96", True), ("nvidia_cuda_runtime_cu12-12.9.79", False)]
+)
+def test_built_with_another_toolkit(
+    survey: Callable[[], Entry], module: Path, site: Path, tmp_path: Path, runtime: str, fits: bool
+) -> None:
+    stub = tmp_path / "libcudart.so.13"
+    command = ["gcc", "-shared", "-x", "c", "/dev/null", "-o"]
+    subprocess.run([*command, stub, "-Wl,-soname,libcudart.so.13"], check=True)
+    library = module / "trtllm_comm.so"
+    subprocess.run(
+        ["gcc", "-shared", "-Wl,--no-as-needed", "-x", "c", "/dev/null", "-x", "none", stub, "-o", library], check=True
+    )
+    name, version = runtime.rsplit("-", 1)
+    info = site / f"{runtime}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Name: {name.replace('_', '-')}\nVersion: {version}\n")
+    entry = survey()
+    assert (entry.state is State.STALE) is not fits
+    if not fits:
+        assert (
+            entry.reason
+            == "trtllm_comm.so is linked with libcudart.so.13, and this environment has the runtime of CUDA 12"
+        )

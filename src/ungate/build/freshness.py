@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ungate.build import usage
+from ungate.build import runtime, usage
 from ungate.build.caches import Cache, Found, caches, size_of
 from ungate.errors import Refusal
 from ungate.host import files, packages
@@ -185,6 +185,8 @@ def _judged(
         return State.STALE, entry.stale
     if entry.version and there and entry.version.partition("+")[0] != there.partition("+")[0]:
         return State.STALE, f"made by {entry.owner} {entry.version}, and {there} is installed"
+    if other := runtime.another_toolkit(entry.outputs, versions):
+        return State.STALE, other
     if entry.addressed:
         return State.FRESH, "named by a hash of what it was made from"
     if entry.inputs is None:

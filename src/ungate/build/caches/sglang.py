@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ungate.build.caches import Cache, Found, home
+from ungate.build.peer import verdicts
 
 __all__ = ["CACHE"]
 
@@ -20,6 +21,7 @@ def _place(variables: Mapping[str, str]) -> Path:
 
 
 def _entries(root: Path) -> Iterator[Found]:
+    yield from verdicts(root, "sglang")
     for folder in sorted((root / "torch_compile_cache").glob("*")):
         if folder.is_dir() and not folder.is_symlink():
             yield Found(
