@@ -222,3 +222,14 @@ def test_a_line_end_in_a_files_name_stays_on_one_line(tree: Path, capsys: pytest
 def test_a_file_in_place_of_a_folder_names_the_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scan", str(tree / "utils.py")]) == 3
     assert f"ungate scan {tree}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_name_without_meaning_is_not_followed_into_other_files(tree: Path) -> None:
+    (tree / "probe.py").write_text(
+        "import torch\nfor _ in [torch.cuda.get_device_capability()[0] == 9]:\n    pass\n"
+        "_ = torch.cuda.get_device_capability()[0] == 9\nis_it = _\n"
+    )
+    (tree / "loop.py").write_text("from engine.probe import _, is_it\n\nif _:\n    x = 1\nif is_it:\n    x = 2\n")
+    found = scan(below(tree), use_cache=False)
+    assert [gate.line for gate in found.gates if gate.file == "engine/loop.py"] == [5]
+    assert "is_it" in found.names and "_" not in found.names

@@ -33,6 +33,8 @@ _ROUNDS = 4
 
 
 _LONGEST_PREDICATE = 60
+_SHORTEST = 3
+"""Letters of a name that is followed: ``_`` and its like occur in every file."""
 _FLAG = re.compile(r"(?:arch|code)[=:, ]+\[?\"?(?:sm|compute|lto)_([0-9]{2,3}[af]?)\b")
 
 
@@ -189,9 +191,11 @@ class PythonFile:
                 chosen[piece.start] = (unit, scope)
                 self.evaluator.concentrate({name.decode() for name in wanted})
                 for name in self._answers(unit, scope, wanted):
+                    if len(name) < _SHORTEST:
+                        continue
                     if scope.kind == "module":
                         shared.add(name)
-                    if name not in wanted and len(name) > 2:
+                    if name not in wanted:
                         wanted.add(name)
                         fresh = True
         self.answers = frozenset(wanted - self.foreign)

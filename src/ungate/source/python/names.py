@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -411,9 +412,9 @@ def _assigned(owner: ClassValue, attr: str) -> list[Binding]:
     if scope.owner is not None and scope.owner.members:
         wanted = key.encode()
         for piece in scope.owner.members:
-            if piece.kind == "def" and module.data.find(wanted, piece.start, piece.end) >= 0:
+            if piece.kind == "def" and _may_assign(module.data, wanted, piece.start, piece.end):
                 try:
-                    unit = module.unit(piece, (attr.encode(),))
+                    unit = module.unit(piece)
                 except Unreadable:
                     continue
                 found.extend(scope.inner(unit.body[0], unit.shift).bindings.get(key, ()))
@@ -422,3 +423,19 @@ def _assigned(owner: ClassValue, attr: str) -> list[Binding]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             found.extend(scope.inner(node, scope.shift).bindings.get(key, ()))
     return found
+
+
+def _may_assign(data: bytes, wanted: bytes, start: int, end: int) -> bool:
+    """Whether an attribute can be assigned in a text: what follows it on its line is no call and no comparison."""
+    at = data.find(wanted, start, end)
+    while at >= 0:
+        after = at + len(wanted)
+        if _ASSIGNED.match(data, after, end) is not None or data[data.rfind(b"\n", 0, at) : at].rstrip().endswith(
+            (b" as", b"for", b"(", b",")
+        ):
+            return True
+        at = data.find(wanted, after, end)
+    return False
+
+
+_ASSIGNED = re.compile(rb"\s*(?::[^\n]*|[-+*/|&@%^]{0,2}=(?!=)|[,)][^\n]*=(?!=)|[,)]?\s*\\?\n|[,)]? in\b)")

@@ -29,6 +29,7 @@ _SOFT = re.compile(rb"(?:match|case)\b[^\n]*[^\n:]\n")
 _TARGETS = re.compile(rb"[ \t]*\(?([A-Za-z_*][\w.,\s*]*?)\)?\s*(?::[^=\n]+)?[-+*/|&@%^<>]*=(?!=)")
 _LOOP = re.compile(rb"[ \t]*(?:async[ \t]+)?for\b([^:]*?)\bin\b")
 _NAMED = re.compile(rb"\bas[ \t]+([\w.]+)|(\w+)[ \t]*:=")
+_FIELD = re.compile(rb"self\.\w+[ \t]*(?::[^=\n]+)?=(?!=)")
 _CONSTANT = re.compile(rb"[ \t]*[\w.]+[ \t]*(?::[^=\n]+)?=[ \t]*(?:True|False|None)\b")
 _LISTS = re.compile(
     r"(?:^|_)(?:majors?|capabilit(?:y|ies)|archs?|architectures|ccs?|sms?|sm_versions?|major_versions?)"
@@ -141,8 +142,14 @@ def _keep(data: bytes, start: int, end: int, found: list[_Statement], also: froz
         if new:
             fresh.update(index for index, inside in enumerate(said) if not new.isdisjoint(inside))
         fresh -= marked
-    waiting = [*marked, *(index for index, each in enumerate(found) if data.startswith(b"return", each.start))]
-    for index in marked:
+    # what is returned, and what an object is given, may be asked for from elsewhere
+    roots = [
+        index
+        for index, each in enumerate(found)
+        if data.startswith(b"return", each.start) or (not each.head and _FIELD.match(data, each.start, each.end))
+    ]
+    waiting = [*marked, *roots]
+    for index in waiting:
         found[index].kept = True
     binders: dict[bytes, list[int]] = {}
     for index, each in enumerate(found):
