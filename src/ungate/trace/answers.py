@@ -21,6 +21,9 @@ from ungate.trace.values import Asked, asked_for, places_of, registered, under
 __all__ = ["MOST_CHAINS", "definitions", "of_attribute", "of_symbol", "of_value", "recipe_of"]
 
 MOST_CHAINS = 3
+_OTHER_DEVICES = frozenset(
+    {"rocm", "hip", "aiter", "npu", "ascend", "xpu", "musa", "hpu", "mlu", "tpu", "amd", "intel"}
+)
 _MOST_CANDIDATES = 8
 _SAID_BY_ALL = frozenset({"kernel", "impl"})  # words of a flag that tell no feature apart
 _MOST_ASKED = 24  # references behind one attribute that are followed down
@@ -72,7 +75,7 @@ def of_attribute(trace: Trace, flag: str, attribute: str) -> tuple[Chain, ...]:
     for way in ways:
         target = way.sites[0].target
         related = bool(words & tokens(target.name))
-        if target in asked or len(asked) >= _MOST_ASKED or (chosen and not related):
+        if target in asked or len(asked) >= _MOST_ASKED or (chosen and not related) or _elsewhere(target):
             continue
         asked.add(target)
         below = search(trace.graph, target)
@@ -122,14 +125,16 @@ def of_value(trace: Trace, value: str, flag: str = "") -> tuple[Chain, ...]:
     chains: dict[Thing, Chain] = {}
     kept = list(registered(graph, value))
     most = max((len(words & tokens(around)) for _, around in kept), default=0)
-    for thing, around in kept if most or not words else ():
+    conditions = list(asked_for(graph, value, words))
+    asked = max((len(words & tokens(condition.name)) for condition in conditions), default=0)
+    for thing, around in kept if most >= asked and (most or not words) else ():
         if thing not in chains and len(chains) < MOST_CHAINS and len(words & tokens(around)) == most:
             route = (upward(graph, thing, _reads(trace, attribute)) if attribute else None) or alone(graph, thing)
             chains[thing] = trace.assemble(recipe, thing, route, (), value=value)
     if chains:
         return tuple(chains.values())
-    conditions = _closest(list(asked_for(graph, value, words)), words)
-    chosen = _chosen(trace, conditions, attribute, tokens(value) | words)
+    closest = [condition for condition in conditions if len(words & tokens(condition.name)) == asked]
+    chosen = _chosen(trace, closest, attribute, tokens(value) | words)
     for thing, way in list(chosen.items())[:MOST_CHAINS]:
         chains[thing] = trace.assemble(recipe, thing, way, (), value=value)
     return tuple(chains.values())
@@ -149,12 +154,6 @@ def _reads(trace: Trace, attribute: str) -> Reaches:
     return reached
 
 
-def _closest(conditions: list[Asked], words: frozenset[str]) -> list[Asked]:
-    """The conditions on what is named most like the flag: a server has several backends of one name."""
-    most = max((len(words & tokens(asked.name)) for asked in conditions), default=0)
-    return [asked for asked in conditions if len(words & tokens(asked.name)) == most]
-
-
 def _chosen(trace: Trace, conditions: list[Asked], attribute: str, words: frozenset[str]) -> dict[Thing, Route]:
     """The references that stand under one of the conditions and lead to something compiled, those first that share
     most words with the value."""
@@ -170,6 +169,8 @@ def _chosen(trace: Trace, conditions: list[Asked], attribute: str, words: frozen
                 through = Site(scope, asked.line, thing_of(asked.through), True, "call", use)
             decided = Influence(reader, asked.through.body if asked.through else asked.line, through, attribute)
             for target, verified, how in _targets(trace.graph, use, scope):
+                if _elsewhere(target):
+                    continue
                 ways.setdefault(target, Route((Site(scope, use.line, target, verified, how, use),), decided))
     found: dict[Thing, Route] = {}
     ranked = sorted(ways.items(), key=lambda pair: -len(words & tokens(f"{pair[0].module}.{pair[0].name}")))
@@ -180,6 +181,11 @@ def _chosen(trace: Trace, conditions: list[Asked], attribute: str, words: frozen
         if len(found) >= MOST_CHAINS:
             break
     return found
+
+
+def _elsewhere(thing: Thing) -> bool:
+    """Whether a name says that it serves another maker's device."""
+    return bool(tokens(f"{thing.module}.{thing.name}") & _OTHER_DEVICES)
 
 
 def _compared(trace: Trace, value: str) -> str:

@@ -217,6 +217,9 @@ def search(graph: Graph, entry: Thing) -> Found:
                 pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}
     builds = tuple(d for d in found.values() if d.export or (d.build.module.name, d.build.name) not in shown)
+    own = graph.scope(entry)
+    if not builds and own is not None and graph.names.building(entry):
+        builds = (Descent((), own, ""),)  # nothing in the packages loads it: it is for others to call
     return Found(builds, tuple(ahead.values()))
 
 
