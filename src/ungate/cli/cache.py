@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ def cache() -> None:
     """What each JIT cache holds, what is stale and why; removes exactly that.
 
     The caches are looked for where the environment variables of this shell say (FLASHINFER_WORKSPACE_BASE,
-    TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR …), else in their usual places.
+    TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR …), else in their usual places; and in the overlays that ungate has made.
     """
 
 
@@ -52,12 +51,12 @@ def ls(
     Fresh or stale is decided by content, never by date: ungate keeps the hashes of an entry and of all it was made from
     when it first sees it, and compares from then on.
     """
-    from ungate.build import freshness
+    from ungate.cli._caches import surveyed
     from ungate.host.environment import resolve
     from ungate.host.packages import canonical
 
     with progress(quiet=as_json) as report:
-        found = freshness.survey(resolve(site, python), os.environ, names, report=report)
+        found = surveyed(resolve(site, python), names, report)
     wanted = {canonical(owner) for owner in owners}
     shown = [entry for entry in found if not wanted or canonical(entry.owner) in wanted]
     shown = [entry for entry in shown if not only_stale or entry.state == "stale"]
@@ -87,11 +86,12 @@ def purge(
 
     Refuses while a process uses an entry, and never follows a link out of a cache.
     """
-    from ungate.build import freshness, purge
+    from ungate.build import purge
+    from ungate.cli._caches import surveyed
     from ungate.host.environment import resolve
 
     with progress(quiet=as_json) as report:
-        found = freshness.survey(resolve(site, python), os.environ, names, report=report)
+        found = surveyed(resolve(site, python), names, report)
     doomed = purge.chosen(found, owners)
     freed = purge.remove(doomed) if yes else 0
     if as_json:
