@@ -153,3 +153,8 @@ def test_a_peer_verdict_is_an_entry(tmp_path: Path, name: str) -> None:
     found = {entry.path: entry for entry in cache.entries(tmp_path)}
     assert found.keys() == {now, old}
     assert not found[now].stale and "before this machine was last started" in found[old].stale
+
+
+def test_a_layout_that_no_real_build_made_here_says_so() -> None:
+    compared = {cache.name for cache in caches() if not cache.layout}
+    assert compared == {"flashinfer", "inductor", "torch_extensions", "triton"}  # by test_real_caches.py

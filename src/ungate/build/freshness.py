@@ -163,7 +163,7 @@ def _survey(
             changed=max((output.stat().st_mtime for output in entry.outputs), default=entry.path.stat().st_mtime),
             state=state,
             reason=reason,
-            note=entry.note,
+            note="; ".join(filter(None, (entry.note, cache.layout))),
         )
 
 

@@ -41,11 +41,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """A cache: its name, the folder it lies in given the environment variables, and how to find its entries."""
+    """A cache: its name, the folder it lies in given the environment variables, and how to find its entries.
+
+    ``layout`` says where the layout is known from, for those that were never compared with one that a real build made.
+    """
 
     name: str
     place: Callable[[Mapping[str, str]], Path]
     entries: Callable[[Path], Iterator[Found]]
+    layout: str = ""
 
 
 @functools.cache

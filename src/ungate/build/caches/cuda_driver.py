@@ -25,4 +25,4 @@ def _entries(root: Path) -> Iterator[Found]:
         )
 
 
-CACHE = Cache("cuda_driver", _place, _entries)
+CACHE = Cache("cuda_driver", _place, _entries, layout="its layout is known from its documentation alone")

@@ -39,4 +39,4 @@ def _entries(root: Path) -> Iterator[Found]:
         )
 
 
-CACHE = Cache("deep_gemm", _place, _entries)
+CACHE = Cache("deep_gemm", _place, _entries, layout="its layout is known from its source alone")

@@ -22,4 +22,4 @@ def _entries(root: Path) -> Iterator[Found]:
             yield Found(folder.name, folder, "tilelang", outputs=outputs, addressed=True)
 
 
-CACHE = Cache("tilelang", _place, _entries)
+CACHE = Cache("tilelang", _place, _entries, layout="its layout is known from its source alone")

@@ -33,4 +33,4 @@ def _entries(root: Path) -> Iterator[Found]:
         )
 
 
-CACHE = Cache("tvm_ffi", _place, _entries)
+CACHE = Cache("tvm_ffi", _place, _entries, layout="its layout is known from its source alone")

@@ -35,4 +35,4 @@ def _entries(root: Path) -> Iterator[Found]:
             )
 
 
-CACHE = Cache("vllm", _place, _entries)
+CACHE = Cache("vllm", _place, _entries, layout="its layout is known from its source alone")
