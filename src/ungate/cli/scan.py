@@ -62,7 +62,7 @@ def scan(
         result = find_gates(packages, jobs=jobs, use_cache=not no_cache, report=report, vendored=vendored)
     gates = shown(result.gates, aim, vendored=vendored, only=only)
     if sarif:
-        document(sarif_log(gates, aim))
+        document(sarif_log(gates, aim, result.unread))
     elif as_json:
         document(scan_document(result, gates, aim))
     else:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import ungate
-from ungate.model import Gate, Status, Target
+from ungate.model import Gate, Status, Target, Unread
 from ungate.scan.document import status
 
 __all__ = ["SCHEMA", "sarif_log"]
@@ -38,7 +38,7 @@ def _result(gate: Gate, target: Target | None, rules: dict[str, int]) -> dict[st
         "locations": [
             {
                 "physicalLocation": {
-                    "artifactLocation": {"uri": quote(str(PurePosixPath(gate.file))), "uriBaseId": "PACKAGES"},
+                    "artifactLocation": _artifact(gate.file),
                     "region": {"startLine": gate.line, "endLine": max(gate.end_line, gate.line)},
                 },
                 **({"logicalLocations": [{"fullyQualifiedName": gate.symbol}]} if gate.symbol else {}),
@@ -54,8 +54,24 @@ def _result(gate: Gate, target: Target | None, rules: dict[str, int]) -> dict[st
     }
 
 
-def sarif_log(gates: Sequence[Gate], target: Target | None) -> dict[str, Any]:
-    """One run: a rule a pattern, a result a gate; what is open for the target passes, what is closed fails."""
+def _artifact(file: str) -> dict[str, str]:
+    uri = quote(str(PurePosixPath(file)).encode("utf-8", "surrogateescape"))
+    return {"uri": uri, "uriBaseId": "PACKAGES"}
+
+
+def _notice(unread: Unread) -> dict[str, Any]:
+    return {
+        "level": "warning",
+        "message": {"text": f"Not read: {unread.reason}."},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(unread.file)}}],
+    }
+
+
+def sarif_log(gates: Sequence[Gate], target: Target | None, unread: Sequence[Unread] = ()) -> dict[str, Any]:
+    """One run: a rule a pattern, a result a gate; what is open for the target passes, what is closed fails.
+
+    Files that could not be read are notifications of the run.
+    """
     kinds = {gate.pattern: gate.kind for gate in sorted(gates, key=lambda each: each.pattern)}
     rules = {pattern: index for index, pattern in enumerate(kinds)}
     results = []
@@ -77,6 +93,7 @@ def sarif_log(gates: Sequence[Gate], target: Target | None) -> dict[str, Any]:
                     }
                 },
                 "originalUriBaseIds": {"PACKAGES": {"description": {"text": "The folder that holds the packages."}}},
+                "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": [*map(_notice, unread)]}],
                 "columnKind": "unicodeCodePoints",
                 "results": results,
             }
