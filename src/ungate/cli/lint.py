@@ -48,7 +48,9 @@ def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: P
         loaded = [recipes.load(name) for name in recipes.names()]
         named = [chain for recipe in loaded if _fits(recipe, packages) for chain in trace.ways(recipe)]
         chains = chains_with_defaults(trace, named)
-    findings = tuple(dict.fromkeys(finding for chain in chains for finding in contradictions(chain, only)))
+    findings = tuple(
+        dict.fromkeys(finding for chain in chains for finding in contradictions(chain, only, trace.corpus))
+    )
     if as_json:
         read = [{"name": package.name, "version": package.version} for package in packages]
         features = list(dict.fromkeys(chain.feature for chain in chains))
