@@ -383,14 +383,16 @@ class Variant:
     """How one arm differs from the user's command: variables, arguments, other releases of packages.
 
     ``release`` are requirements such as ``flashinfer-python==0.6.17``: those releases are unpacked into a folder of
-    their own that comes first on the path. ``keywords`` are given other literal values wherever ``file`` (of the
-    overlay's copy) passes them in a call.
+    their own that comes first on the path. ``command`` replaces the user's server command: another interpreter with an
+    environment of its own, another backend, another engine. ``keywords`` are given other literal values wherever
+    ``file`` (of the overlay's copy) passes them in a call.
     """
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     release: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     file: str = ""
     keywords: Mapping[str, bool | int] = field(default_factory=dict)
 
@@ -434,12 +436,16 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One side of a comparison: the environment variables and arguments that differ from the user's command."""
+    """One side of a comparison: the environment variables and arguments that differ from the user's command.
+
+    ``command`` is empty where the arm is started with the user's own.
+    """
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
     series: str = ""
+    command: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

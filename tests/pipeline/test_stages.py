@@ -13,7 +13,7 @@ from ungate.host.progress import silent
 from ungate.lab.install import install
 from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Task, Variant, Verdict
 from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
-from ungate.pipeline.arms import alike, arms, release
+from ungate.pipeline.arms import alike, arms, engine_of, release
 from ungate.pipeline.reading import to_open
 from ungate.pipeline.records import Records
 from ungate.recipes import load
@@ -115,6 +115,10 @@ def test_arms_differ_by_what_they_say_and_a_swap_exchanges_the_first_two(tmp_pat
     first, second, third = arms(asked, records, silent)
     assert (first.environment["B"], "B" in second.environment, "B" in third.environment) == ("1", False, False)
     assert (third.name, third.environment["L"], third.arguments) == ("louder", "2", ("--loud",))
+    own = Variant("venv", command=("/v/bin/python", "-m", "vllm.entrypoints.openai.api_server"))
+    venv = arms(dataclasses.replace(asked, arms=(own,)), records, silent)[2]
+    assert venv.command == own.command and not alike(first, venv)
+    assert (engine_of(asked, venv).name, engine_of(asked, first).name) == ("vllm", "lab")
     swapped = arms(dataclasses.replace(asked, swap=True), records, silent)
     assert [arm.name for arm in swapped] == ["baseline", "candidate", "louder"]
     assert dict(swapped[0].environment) == dict(second.environment)

@@ -34,12 +34,12 @@ def test_arms_and_ablations_are_read_and_a_recipe_need_not_open_anything(tmp_pat
     path.write_text(
         GOOD.replace('["p.m:f"]', "[]")
         + '[baseline]\nenvironment = { A = "1" }\n'
-        + '[[arms]]\nname = "newer"\nrelease = ["p==2.0"]\narguments = ["--x"]\n'
+        + '[[arms]]\nname = "newer"\nrelease = ["p==2.0"]\narguments = ["--x"]\ncommand = ["/v/bin/python"]\n'
         + '[[ablations]]\nname = "off"\nfile = "p/m.py"\nkeywords = { k = false }\n'
     )
     recipe = load(path)
     assert recipe.entries == () and recipe.baseline == Variant("baseline", {"A": "1"})
-    assert recipe.arms == (Variant("newer", arguments=("--x",), release=("p==2.0",)),)
+    assert recipe.arms == (Variant("newer", arguments=("--x",), release=("p==2.0",), command=("/v/bin/python",)),)
     assert recipe.ablations == (Variant("off", file="p/m.py", keywords={"k": False}),)
 
 

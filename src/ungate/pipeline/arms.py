@@ -31,8 +31,10 @@ def names(request: Request) -> tuple[str, ...]:
     return (BASELINE, *compared(request))
 
 
-def engine_of(request: Request) -> Engine:
-    """The recipe's engine file, or the one that the command line looks like."""
+def engine_of(request: Request, arm: Arm | None = None) -> Engine:
+    """The recipe's engine file, or the one that the command line looks like; an arm's own command decides for it."""
+    if arm is not None and arm.command:
+        return detect(arm.command)
     return engine(request.recipe.engine) if request.recipe.engine else detect(request.command)
 
 
@@ -69,7 +71,7 @@ def arms(request: Request, records: Records, report: Report) -> tuple[Arm, ...]:
 def _tell_apart(request: Request, arm: Arm) -> None:
     # A flag that the user's own command already carries would switch the feature on in every arm.
     options = {word for word in arm.arguments if word.startswith("-")}
-    if options & set(request.command):
+    if options & set(arm.command or request.command):
         raise Refusal(
             f"The server command already has {' '.join(arm.arguments)}, so both arms would run the feature.",
             f"Leave it out after '--': ungate adds it to the {arm.name} only.",
@@ -78,7 +80,8 @@ def _tell_apart(request: Request, arm: Arm) -> None:
 
 def alike(one: Arm, other: Arm) -> bool:
     """Whether two arms differ in nothing, so that comparing them measures noise."""
-    return dict(one.environment) == dict(other.environment) and one.arguments == other.arguments
+    same = (one.arguments, one.command) == (other.arguments, other.command)
+    return same and dict(one.environment) == dict(other.environment)
 
 
 def _variant(variant: Variant, base: Mapping[str, str], report: Report) -> Arm:
@@ -87,7 +90,7 @@ def _variant(variant: Variant, base: Mapping[str, str], report: Report) -> Arm:
     if variant.release:
         environment |= release(variant.release, base, report)
         series = "+".join(variant.release)
-    return Arm(variant.name, {**environment, **variant.environment}, variant.arguments, series)
+    return Arm(variant.name, {**environment, **variant.environment}, variant.arguments, series, variant.command)
 
 
 def release(requirements: tuple[str, ...], base: Mapping[str, str], report: Report) -> dict[str, str]:
@@ -111,8 +114,8 @@ def release(requirements: tuple[str, ...], base: Mapping[str, str], report: Repo
 def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Server]:
     """One start of one arm, as a context manager that yields the server."""
     return serve(
-        request.command,
-        engine=engine_of(request),
+        arm.command or request.command,
+        engine=engine_of(request, arm),
         environment=arm.environment,
         port=port,
         folder=request.folder / "logs" / arm.name,

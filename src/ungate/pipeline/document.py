@@ -17,7 +17,13 @@ __all__ = ["document"]
 def _arm(arm: Arm) -> dict[str, object]:
     """An arm with the variables that it changes; the rest of its environment is the user's and may hold keys."""
     changed = {name: value for name, value in arm.environment.items() if os.environ.get(name) != value}
-    return {"name": arm.name, "environment": changed, "arguments": list(arm.arguments), "series": arm.series}
+    return {
+        "name": arm.name,
+        "environment": changed,
+        "arguments": list(arm.arguments),
+        "series": arm.series,
+        "command": list(arm.command),
+    }
 
 
 def document(

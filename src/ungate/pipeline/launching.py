@@ -44,7 +44,7 @@ def trial(request: Request, arm: Arm, context: Context) -> Trial:
     rungs = answers.rungs(max(request.recipe.cells, key=lambda each: each.concurrency))
     context.report(f"starting the {arm.name} once: ready, outputs, proof that the path runs")
     folder = request.folder / "traces" / arm.name
-    with begin(request, profiling(request, arm, engine_of(request), folder), free_port()) as server:
+    with begin(request, profiling(request, arm, engine_of(request, arm), folder), free_port()) as server:
         ready = wait_ready(server, cell, report=context.report, counters=told(server, server.engine.progress))
         # A probe beside the answers would add a row to their batches, so it is sent only when none has come for long.
         with Watch(server, quiet_s=_QUIET_S, counters=told(server, server.engine.progress)) as watch:
@@ -124,5 +124,5 @@ def _path(request: Request, baseline: Arm, arm: Arm, first: activation.Reading, 
 
 def _difference(baseline: Arm, arm: Arm) -> str:
     changed = [f"{name}={value}" for name, value in arm.environment.items() if baseline.environment.get(name) != value]
-    words = [arm.series, " ".join(arm.arguments), ", ".join(each[:80] for each in changed[:3])]
+    words = [arm.series, " ".join(arm.command), " ".join(arm.arguments), ", ".join(each[:80] for each in changed[:3])]
     return "; ".join(filter(None, words))

@@ -42,6 +42,7 @@ class _Side(BaseModel):
 class _Variant(_Side):
     name: _Slug
     release: list[_Pin] = []
+    command: list[_Word] = []
 
 
 class _Ablation(_Side):
@@ -129,4 +130,4 @@ def recipe(table: dict[str, object]) -> Recipe:
 
 
 def _variant(read: _Variant) -> Variant:
-    return Variant(read.name, read.environment, tuple(read.arguments), tuple(read.release))
+    return Variant(read.name, read.environment, tuple(read.arguments), tuple(read.release), tuple(read.command))
