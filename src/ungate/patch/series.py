@@ -39,7 +39,9 @@ def _reason(gate: Gate, package: Package | None, rows: dict[Path, frozenset[str]
     if gate.role == "mechanism":
         return "it tests whatever it is given; what it is given is opened where it is written"
     if package.info is not None and not package.editable:
-        known = rows.setdefault(package.info, frozenset(recorded(package)))
+        if package.info not in rows:
+            rows[package.info] = frozenset(recorded(package))
+        known = rows[package.info]
         if known and gate.file not in known:
             return f"its file is not in the RECORD of {package.name}, so it could not be put back for certain"
     return ""

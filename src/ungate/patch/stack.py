@@ -288,9 +288,9 @@ def pristine(
     """
     written = {file: (each.name, after) for each in applied(root) for file, (_, after) in each.files.items()}
 
-    def told(file: str, reason: str) -> str:
+    def told(package: Package, file: str, reason: str) -> str:
         if file not in written:
-            return reason
+            return reason + (_in_the_cache(package, file) if reason == "changed" else "")
         name, after = written[file]
         found = current(root, file)
         if found is None:
@@ -298,9 +298,20 @@ def pristine(
         return f"changed by the series '{name}'" + ("" if found == after else ", and then by someone else")
 
     return {
-        package.name: tuple((file, told(file, reason)) for file, reason in deviations(package, remembered=remembered))
+        package.name: tuple(
+            (file, told(package, file, reason)) for file, reason in deviations(package, remembered=remembered)
+        )
         for package in packages
     }
+
+
+def _in_the_cache(package: Package, file: str) -> str:
+    """What to add where the changed file is linked to its installer's cache: a new installation brings it back."""
+    installer = package.installer.lower()
+    if installer not in _LINKING or (package.root / file).stat().st_nlink < 2:
+        return ""
+    clean = f": uv cache clean {package.name}" if installer == "uv" else ""
+    return f", and so is the cache it was linked from{clean}"
 
 
 def contents(applied_series: Applied, root: Path) -> dict[str, tuple[bytes, bytes]]:

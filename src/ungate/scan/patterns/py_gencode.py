@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ungate.model import Form
 from ungate.scan.draft import Draft, Finds, Nothing
@@ -27,7 +28,7 @@ from ungate.source.python.file import PythonFile, flag_archs
 from ungate.source.python.module import Unit
 from ungate.source.python.scopes import Scope
 
-__all__ = ["SAMPLES", "find"]
+__all__ = ["SAMPLES", "find", "target"]
 
 _TEXT = re.compile(rb"(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", re.I)
 _KINDS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call)
@@ -49,6 +50,15 @@ def _display(node: ast.expr) -> frozenset[int] | None:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             sides = [archs for each in (left, right) if (archs := _display(each)) is not None]
             return frozenset().union(*sides) if sides else None
+        case _:
+            return None
+
+
+def target(node: ast.AST) -> frozenset[int] | None:
+    """The target that a string names alone (``"sm_120a"``), as a compiler is told it."""
+    match node:
+        case ast.Constant(value=str() as text) if re.match(r"sm_?\d{2,3}[af]?$", text):
+            return archs_of_name(text) if "_" in text or text[-1] in "af" else None
         case _:
             return None
 
@@ -93,14 +103,9 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 yield _draft(file, node, node, archs, unit, scope, "use")
             case ast.Call(args=args, keywords=keywords):
                 for each in (*args, *(keyword.value for keyword in keywords)):
-                    if (
-                        isinstance(each, ast.Constant)
-                        and isinstance(each.value, str)
-                        and re.match(r"sm_?\d{2,3}[af]?$", each.value)
-                        and (named := archs_of_name(each.value)) is not None
-                        and ("_" in each.value or each.value[-1] in "af")
-                    ):
-                        yield _draft(file, each, each, named, unit, scope, "test")
+                    if (named := target(each)) is not None:
+                        draft = _draft(file, each, each, named, unit, scope, "test")
+                        yield replace(draft, form=Form.ARCH_NAME, note="")
             case _:
                 pass
 
