@@ -53,6 +53,18 @@ def test_an_imported_run_has_no_page_and_cannot_be_resumed(
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_runs_of_other_machines_in_a_shared_ledger_are_left_to_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"recipe": {"name": "lab", "summary": "s"}, "target": "sm_120"}))
+    Ledger.here().begin("lab-allreduce-fusion", "sm_120", Path("/elsewhere/run"), (), {})
+    assert _json(capsys, "report", "--json")["run"] == 1
+    assert main(["run", "--resume"]) == 3
+    assert "none to resume" in capsys.readouterr().err
+    assert main(["run", "--resume", "2"]) == 3
+    assert "cannot be read" in capsys.readouterr().err
+
+
 def test_what_is_known_comes_from_own_runs_and_public_results(capsys: pytest.CaptureFixture[str]) -> None:
     told = _json(capsys, "known", "lab-allreduce-fusion", "--target", "sm_120", "--json")
     assert [each["run"] for each in told["own"]] == [1]

@@ -20,7 +20,7 @@ __all__ = ["report"]
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write the page here.")
 @json_option
 def report(run: int | None, markdown: bool, output: Path | None, as_json: bool) -> int:
-    """Write one self-contained HTML page for RUN (the newest without a number) and print its path."""
+    """Write one self-contained HTML page for RUN (without a number the newest of this machine) and print its path."""
     from ungate.host.files import write
     from ungate.record import Ledger
     from ungate.report import render, summary
@@ -29,7 +29,8 @@ def report(run: int | None, markdown: bool, output: Path | None, as_json: bool) 
     rows = ledger.runs()
     if not rows:
         raise Refusal("There is no run to report on yet.", "The whole loop on this machine: ungate demo")
-    row = rows[0] if run is None else ledger.run(run)
+    here = (row for row in rows if row.folder and (Path(row.folder) / "run.json").is_file())
+    row = next(here, rows[0]) if run is None else ledger.run(run)
     if not row.folder:
         raise Refusal(
             f"Run {row.id} was imported from another machine, and its page stayed there.",

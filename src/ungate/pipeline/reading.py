@@ -27,8 +27,8 @@ def scan(request: Request, records: Records, context: Context) -> Records:
     import ungate.scan
 
     packages = tuple(installed.find(request.environment, name) for name in request.recipe.packages)
-    if not request.recipe.entries:
-        return replace(records, packages=packages)  # the arms differ by switches alone: there is no gate to open
+    if not request.recipe.entries or request.same:
+        return replace(records, packages=packages)  # the arms differ by switches alone, or not at all
     return replace(records, packages=packages, scan=ungate.scan.scan(packages, report=context.report))
 
 

@@ -80,7 +80,9 @@ def choose(ledger: Ledger, number: int | None) -> Row:
         if row.status == "completed":
             raise Refusal(f"Run {number} has been completed.", f"See what came of it: ungate report {number}")
         return row
-    row_or_none = next((row for row in ledger.runs() if row.status != "completed" and row.folder), None)
+    # A shared ledger holds runs of other machines too: only one whose folder is here can go on here.
+    here = (row for row in ledger.runs() if row.folder and (Path(row.folder) / _REQUEST).is_file())
+    row_or_none = next((row for row in here if row.status != "completed"), None)
     if row_or_none is None:
         raise Refusal("Every run has been completed, so there is none to resume.", "See them: ungate ledger")
     return row_or_none
