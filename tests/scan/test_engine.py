@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,8 +12,12 @@ import pytest
 from ungate.cli.main import main
 from ungate.host.packages import below
 from ungate.model import Form, Sense
+from ungate.scan import patterns as scan_patterns
 from ungate.scan import scan
+from ungate.scan.draft import Draft
+from ungate.scan.patterns import patterns
 from ungate.scan.select import SUFFIXES
+from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.reader import READER
 
 _UTILS = """\
@@ -253,3 +259,20 @@ def test_a_name_without_meaning_is_not_followed_into_other_files(tree: Path) -> 
     found = scan(below(tree), use_cache=False)
     assert [gate.line for gate in found.gates if gate.file == "engine/loop.py"] == [5]
     assert "is_it" in found.names and "_" not in found.names
+
+
+def test_a_pattern_that_fails_on_a_file_costs_that_file_alone(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = next(each for each in patterns("cuda") if each.slug == "cuda-preprocessor")
+
+    def failing(file: CudaFile) -> Iterator[Draft]:
+        if file.file.endswith("odd.cuh"):
+            raise IndexError("list index out of range")
+        yield from found.find(file)
+
+    monkeypatch.setitem(scan_patterns._REGISTRY, found.slug, replace(found, find=failing))
+    (tree / "odd.cuh").write_text(_HEADER)
+    result = scan(below(tree), use_cache=False, jobs=1)
+    (unread,) = result.unread
+    assert unread.file == "engine/odd.cuh"
+    assert "cuda-preprocessor failed on it (IndexError" in unread.reason
+    assert any(gate.file == "engine/kernel.cuh" for gate in result.gates)

@@ -197,4 +197,8 @@ class Shard:
                 drafts.extend((each, draft) for draft in each.find(file))
             except Unreadable as error:
                 self.unread[source.file] = str(error)
+            except Exception as error:  # one odd file must not cost the answer for all others
+                self.unread[source.file] = (
+                    f"the pattern {each.slug} failed on it ({type(error).__name__}: {error}): please report this"
+                )
         return gates(source, drafts)
