@@ -129,11 +129,63 @@ def test_with_nothing_wrong_the_next_command_is_named() -> None:
         pytest.param(changed(tools=TOOLS[:4]), r"No C\+\+ compiler", id="no compiler"),
         pytest.param(changed(machine=Machine(shared_memory=64 << 20)), "/dev/shm has 64 MB", id="small shared memory"),
         pytest.param(changed(packages={"torch": "2.9"}), "--python PATH", id="no engine"),
+        pytest.param(
+            changed(arch_lists={"TORCH_CUDA_ARCH_LIST": "8.0;9.0a"}), "leaves out sm_120.*unset TORCH", id="arch list"
+        ),
+        pytest.param(changed(cuda_driver="12.8"), r"nvcc \(13.0\) is newer than the driver", id="old driver"),
+        pytest.param(changed(unread=("The machine could not be read.",)), "Please report it", id="unforeseen"),
     ],
 )
 def test_each_reason_has_its_sentence(host: HostFacts, words: str) -> None:
     (step,) = advice.next_steps(host)
     assert re.search(words, step), step
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"arch_lists": {"TORCH_CUDA_ARCH_LIST": "9.0a 12.0"}},
+        {"arch_lists": {"TORCH_CUDA_ARCH_LIST": "9.0+PTX"}},
+        {"arch_lists": {"CUDAARCHS": "native"}},
+        {"cuda_driver": "13.0"},
+        {"cuda_driver": "13.1"},
+    ],
+)
+def test_a_list_with_the_gpu_and_a_driver_that_is_new_enough_are_fine(fields: dict[str, object]) -> None:
+    assert advice.next_steps(changed(**fields)) == advice.next_steps(WELL)
+
+
+READERS = [
+    ("gpus.read", "What NVML says"),
+    ("machine.read", "The machine"),
+    ("pci.nvidia_devices", "The PCIe bus"),
+    ("toolchain.tools", "The toolkit"),
+    ("toolchain.codes", "What nvcc compiles for"),
+    ("packages.versions", "The list of packages"),
+    ("siblings.skew", "Whether packages fit each other"),
+    ("siblings.pins", "What the engines pin"),
+]
+
+
+@pytest.mark.parametrize(("reader", "named"), READERS)
+def test_one_reading_that_breaks_takes_no_other_with_it(
+    reader: str, named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise OverflowError("odd")
+
+    monkeypatch.setattr(f"ungate.host.facts.{reader}", broken)
+    found = facts.collect(Environment((tmp_path,), None), tmp_path)
+    assert found.unread == (f"{named} could not be read: OverflowError: odd.",)
+    assert facts.parse(found.to_json(), "host.json") == found
+    assert any(named in step for step in advice.next_steps(found))
+
+
+def test_the_lists_of_the_environment_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FLASHINFER_CUDA_ARCH_LIST", "12.0f")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "")
+    found = facts.collect(Environment((tmp_path,), None), tmp_path)
+    assert found.arch_lists == {"FLASHINFER_CUDA_ARCH_LIST": "12.0f"}
 
 
 def test_the_document_of_doctor_is_read_back(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ Requires-Dist: torch==2.9.1; sys_platform == "linux"
 Requires-Dist: triton==9.9.9; sys_platform == "never"
 Requires-Dist: xformers==1.0; extra == "all"
 Requires-Dist: sgl-kernel>=0.3
+Requires-Dist: apache-tvm-ffi==0.1.9+cu130
 Requires-Dist: numpy==1.0
 Requires-Dist: tilelang == broken ==
 """
@@ -39,7 +40,19 @@ Requires-Dist: tilelang == broken ==
 
 def test_pins_of_an_engine(make_site: Callable[..., Path]) -> None:
     names = ("sglang==0.5.9", "flashinfer-python==0.6.4", "flashinfer-cubin==0.6.3+cu130", "torch==2.9.0+cu130")
-    site = make_site({name: {} for name in (*names, "triton==3.5", "xformers==0.1", "numpy==2.0", "sgl-kernel==0.1")})
+    site = make_site(
+        {
+            name: {}
+            for name in (
+                *names,
+                "triton==3.5",
+                "xformers==0.1",
+                "numpy==2.0",
+                "sgl-kernel==0.1",
+                "apache-tvm-ffi==0.1.9",
+            )
+        }
+    )
     metadata = site / "sglang-0.5.9.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().rstrip("\n") + "\n" + REQUIRES + "\nRequires-Dist: torch==0 in the text\n")
     env = Environment((site,), None)

@@ -77,6 +77,7 @@ def _toolchain(found: HostFacts) -> Iterator[tuple[str, str]]:
     for tool in found.tools:
         yield tool.name, f"{_said(tool.version)}  {tool.path}"
     yield "compiles for", " ".join(found.codes) if found.codes else _UNKNOWN
+    yield from found.arch_lists.items()
 
 
 def _gpu_rows(found: HostFacts) -> Iterator[tuple[str, ...]]:
@@ -153,6 +154,8 @@ def _print(out: Console, found: HostFacts, steps: tuple[str, ...]) -> None:
     _pairs(out, "Toolchain", _toolchain(found))
     _pairs(out, "Packages", iter(found.packages.items() or (("", "none of those that ungate watches"),)))
     for sentence in found.skew:
+        out.print(f"  {sentence}", style="yellow", markup=False)
+    for sentence in found.unread:
         out.print(f"  {sentence}", style="yellow", markup=False)
     out.print("Next", style="bold")
     for step in steps:

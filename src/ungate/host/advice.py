@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ungate.host.facts import HostFacts
@@ -78,6 +79,33 @@ def _too_old(facts: HostFacts) -> str | None:
     return f"This nvcc cannot compile for {', '.join(unknown)}: pip install -U 'ungate[toolchain]'" if unknown else None
 
 
+def _arch_lists(facts: HostFacts) -> str | None:
+    """A list in the environment that leaves out the GPUs of this machine: builds then have nothing to compile for."""
+    for name, text in facts.arch_lists.items():
+        listed = {int(major) * 10 + int(minor) for major, minor in re.findall(r"(\d+)\.(\d)", text)}
+        lost = [f"sm_{arch}" for arch in facts.archs if arch not in listed]
+        if listed and lost and "+PTX" not in text:
+            return f"{name}={text} leaves out {', '.join(lost)}, so that builds make nothing for it: unset {name}"
+    return None
+
+
+def _driver(facts: HostFacts) -> str | None:
+    nvcc = next((tool.version for tool in facts.tools if tool.name == "nvcc" and tool.version), None)
+    if nvcc is None or facts.cuda_driver is None:
+        return None
+    newest = tuple(map(int, re.findall(r"\d+", facts.cuda_driver)[:2]))
+    if tuple(map(int, re.findall(r"\d+", nvcc)[:2])) <= newest:
+        return None
+    return (
+        f"This nvcc ({nvcc}) is newer than the driver (CUDA {facts.cuda_driver}), which can then not compile its PTX: "
+        "build machine code for the GPU itself, or update the driver and see again: ungate doctor"
+    )
+
+
+def _unread(facts: HostFacts) -> str | None:
+    return f"{facts.unread[0]} Please report it with the output of: ungate doctor --json" if facts.unread else None
+
+
 def _compiler(facts: HostFacts) -> str | None:
     return (
         None if any(tool.name == "g++" for tool in facts.tools) else "No C++ compiler is on PATH: apt-get install g++"
@@ -115,9 +143,12 @@ _REASONS: tuple[Callable[[HostFacts], str | None], ...] = (
     _skew,
     _toolkit,
     _too_old,
+    _arch_lists,
+    _driver,
     _compiler,
     _shared_memory,
     _engine,
+    _unread,
 )
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from ungate.errors import Refusal
 from ungate.host import gpus, machine, packages, pci, siblings, toolchain
@@ -18,6 +22,8 @@ from ungate.host.toolchain import Tool
 __all__ = ["FORMAT", "HostFacts", "collect", "load", "parse"]
 
 FORMAT = 1
+T = TypeVar("T")
+_ARCH_LIST = re.compile(r"CUDA_ARCH_LIST$|^CUDAARCHS$|^CUDA_ARCHITECTURES$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,8 @@ class HostFacts:
 
     ``gpus_on_bus`` are PCIe addresses of NVIDIA devices, whether or not a driver has them. ``packages`` maps the
     watched distributions to their versions; ``skew`` holds a sentence for each that does not fit another.
-    ``codes`` is what nvcc can compile for.
+    ``codes`` is what nvcc can compile for, ``arch_lists`` the variables of the environment that tell builds for which
+    architectures to compile. ``unread`` holds a sentence for each reading that failed in a way nobody foresaw.
     """
 
     format: int = FORMAT
@@ -43,6 +50,8 @@ class HostFacts:
     roots: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     skew: tuple[str, ...] = ()
+    arch_lists: Mapping[str, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def archs(self) -> tuple[int, ...]:
@@ -76,23 +85,39 @@ def _with_bus(gpu: Gpu, root: Path) -> Gpu:
 
 
 def collect(env: Environment, root: Path = Path("/")) -> HostFacts:
-    """Read everything. A reading that fails is None; only a broken environment is a Refusal."""
-    reading = gpus.read()
-    versions = packages.versions(env)
+    """Read everything. A reading that fails leaves its field unknown and a sentence in ``unread``."""
+    unread: list[str] = []
+
+    def read(name: str, ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            return ask()
+        except Exception as error:  # whatever one reading runs into, the others still count
+            unread.append(f"{name} could not be read: {type(error).__name__}: {error}".rstrip(": ") + ".")
+            return otherwise
+
+    reading = read("What NVML says", gpus.read, gpus.Reading(note="NVML could not be asked"))
+    versions: Mapping[str, str] = read("The list of packages", lambda: packages.versions(env), {})
+    nothing: tuple[str, ...] = ()
+    fits = read("Whether packages fit each other", lambda: siblings.skew(versions), nothing)
+    pinned = read("What the engines pin", lambda: siblings.pins(env, versions), nothing)
     return HostFacts(
-        machine=machine.read(root),
+        machine=read("The machine", lambda: machine.read(root), Machine()),
         driver=reading.driver,
         cuda_driver=reading.cuda,
-        gpus=tuple(_with_bus(gpu, root) for gpu in reading.gpus),
+        gpus=tuple(
+            read(f"The PCIe path of GPU {gpu.index}", partial(_with_bus, gpu, root), gpu) for gpu in reading.gpus
+        ),
         links=reading.links,
-        gpus_on_bus=pci.nvidia_devices(root),
+        gpus_on_bus=read("The PCIe bus", lambda: pci.nvidia_devices(root), ()),
         gpu_note=reading.note,
-        tools=toolchain.tools(),
-        codes=toolchain.codes(),
+        tools=read("The toolkit", toolchain.tools, ()),
+        codes=read("What nvcc compiles for", toolchain.codes, None),
         python=str(env.python) if env.python else None,
         roots=tuple(map(str, env.roots)),
         packages={name: versions[name] for name in siblings.WATCHED if name in versions},
-        skew=(*siblings.skew(versions), *siblings.pins(env, versions)),
+        skew=(*fits, *pinned),
+        arch_lists={name: text for name, text in os.environ.items() if _ARCH_LIST.search(name) and text},
+        unread=tuple(unread),
     )
 
 

@@ -11,9 +11,13 @@ import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ungate.host import packages
 from ungate.host.environment import Environment
+
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
 
 __all__ = ["FAMILIES", "WATCHED", "pins", "skew"]
 
@@ -52,6 +56,13 @@ def _requirements(info: Path) -> list[str]:
     return []
 
 
+def _without_labels(specifier: SpecifierSet) -> SpecifierSet:
+    """The specifier with the local labels of its versions left out: ``==0.6.17+cu130`` is met by 0.6.17."""
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(",".join(f"{each.operator}{_public(each.version)}" for each in specifier))
+
+
 def pins(env: Environment, versions: Mapping[str, str]) -> tuple[str, ...]:
     """A sentence for each exact pin of an engine that what is installed does not meet."""
     engines = [engine for engine in _ENGINES if engine in versions]
@@ -70,7 +81,7 @@ def pins(env: Environment, versions: Mapping[str, str]) -> tuple[str, ...]:
                 there = versions.get(packages.canonical(wanted.name))
                 if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
                     continue
-                if there and not wanted.specifier.contains(_public(there), prereleases=True):
+                if there and not _without_labels(wanted.specifier).contains(_public(there), prereleases=True):
                     said.append(
                         f"{engine} {versions[engine]} pins {wanted.name}{wanted.specifier}; {there} is installed."
                     )
