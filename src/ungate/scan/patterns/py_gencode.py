@@ -30,6 +30,11 @@ from ungate.source.python.scopes import Scope
 
 __all__ = ["SAMPLES", "find", "target"]
 
+_LOOK_UP = re.compile(
+    r"^_*(?:get|max|min|num|alloc|dealloc|free|retrieve|relinquish|query)_"
+    r"|_(?:cols|columns|capacity|size|bytes|count|limit|name)$",
+    re.I,
+)
 _TEXT = re.compile(rb"(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", re.I)
 _KINDS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call)
 
@@ -82,6 +87,12 @@ def _draft(
     )
 
 
+def _looks_up(function: ast.expr) -> bool:
+    """Whether a call reads a property of the named arch, or takes memory of its kind: nothing is compiled for it."""
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return _LOOK_UP.search(name) is not None
+
+
 @pattern("py-gencode", kind="gencode-flag", language="python", rank=40)
 def find(file: PythonFile) -> Iterator[Draft]:
     """Lists of flags with fixed targets, the uses of such lists by name, and target names handed to a compiler."""
@@ -101,7 +112,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 yield _draft(file, node, node, archs, unit, scope, "test")
             case ast.Name(ctx=ast.Load()) if id(node) not in done and (archs := file.flags(node, scope)) is not None:
                 yield _draft(file, node, node, archs, unit, scope, "use")
-            case ast.Call(args=args, keywords=keywords):
+            case ast.Call(func=function, args=args, keywords=keywords) if not _looks_up(function):
                 for each in (*args, *(keyword.value for keyword in keywords)):
                     if (named := target(each)) is not None:
                         draft = _draft(file, each, each, named, unit, scope, "test")
@@ -116,6 +127,9 @@ SAMPLES = (
     Nothing("a target that is not fixed", 'flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}"]\n'),
     Nothing("flags without a target", 'nvcc_flags = ["-O3", "-use_fast_math"]\nbuild(nvcc_flags)\n'),
     Nothing("the name of a module with an arch in it", 'load("fused_moe_sm100")\n'),
+    Nothing("a property of an arch", 'columns = cute.arch.get_max_tmem_alloc_cols("sm_100")\n'),
+    Nothing("memory of an arch's kind", 'cute.arch.alloc_tmem(128, held, arch="sm_100")\n'),
+    Finds("options of a DSL's compiler", 'f = cute.compile(k, options="--gpu-arch sm_120a")\n', {1: (120,)}),
     Finds("a list of flags", _FLAGS, {1: (90,)}, {1: '["-gencode=arch=compute_90a,code=sm_90a", "-O3"]'}),
     Finds(
         "the use of a list", _FLAGS + "\ndef gen():\n    return build(sm90a_nvcc_flags + [])\n", {1: (90,), 4: (90,)}

@@ -13,7 +13,8 @@ _TELLING = re.compile(
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
     r"|(?:^|_)cc$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
     r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}"
-    r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)",
+    r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)"
+    r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$",
     re.I,
 )
 _NOISE = re.compile(rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|\bcute\.arch\b')
