@@ -119,6 +119,42 @@ def _lab(tmp_path: Path) -> str:
     return str(install(tmp_path / "lab").site)
 
 
+_SWALLOWS = """
+import os, signal, sys, time
+from ungate.cli import doctor
+from ungate.cli.main import main
+
+class Swallows:
+    def __del__(self):
+        os.kill(os.getpid(), int(sys.argv[1]))
+
+def work(*_, **__):
+    try:
+        Swallows()  # what is raised in a destructor is printed and dropped
+        time.sleep(30)
+    finally:
+        time.sleep(5)  # a clean-up that is not cut short
+        print("cleaned up", flush=True)
+
+doctor.doctor.callback = work
+sys.exit(main(["doctor"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_drops_is_raised_again(number: signal.Signals) -> None:
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", _SWALLOWS, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert done.returncode == 130 and done.stdout == "cleaned up\n", done.stderr
+    assert time.monotonic() - begun < 30 and "Interrupted" in done.stderr
+
+
 def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m ungate scan "{_lab(tmp_path)}" --target sm_120 >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100)

@@ -16,6 +16,7 @@ from ungate.errors import Exit, Refusal
 
 __all__ = ["main"]
 
+_AGAIN_S = 2.0  # after which an interrupt that did not arrive is raised again
 _INTERRUPTED = "Interrupted; what was not finished has not been kept."
 
 
@@ -24,6 +25,18 @@ def _say(what: str, next_step: str = "") -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGALRM, _again)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+    raise KeyboardInterrupt
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    """Python drops what is raised in a destructor or beside a fork, an interrupt too: then it is raised once more."""
+    error = sys.exc_info()[1]
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return  # it arrived, and is being cleaned up after
+        error = error.__context__
     raise KeyboardInterrupt
 
 
@@ -32,6 +45,8 @@ def _end_politely() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _interrupt)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell has it ignored
+            signal.signal(signal.SIGINT, _interrupt)
 
 
 def _have_streams() -> None:
@@ -71,6 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
             f"The operating system refused: {error}.", "Check the path and its permissions, then run the command again."
         )
         return Exit.ERROR
+    finally:
+        if signal.getsignal(signal.SIGALRM) is _again:
+            signal.setitimer(signal.ITIMER_REAL, 0)
     return code if isinstance(code, int) else Exit.DONE
 
 
