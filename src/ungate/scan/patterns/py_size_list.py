@@ -59,7 +59,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
             continue
         span = file.module.span(value, value, unit.shift)
         yield Draft(
-            line=node.lineno + unit.shift,  # type: ignore[attr-defined]
+            line=node.lineno + unit.shift,
             end_line=(value.end_lineno or value.lineno) + unit.shift,
             condition=Known(archs, name),
             text=f"{name} in {' '.join(file.module.text(span).split())}",
