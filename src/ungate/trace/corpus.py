@@ -40,6 +40,7 @@ class Corpus:
         self.owner: dict[str, Package] = {}
         self.unread: list[Unread] = []
         self._texts: dict[str, bytes] = {}
+        self._holding: dict[str, tuple[str, ...]] = {}
         for package in self.packages:
             for file, path in _below(package.root, package.tops):
                 if file in self.owner:
@@ -81,7 +82,9 @@ class Corpus:
 
     def holding(self, word: str) -> tuple[str, ...]:
         """The Python files in which ``word`` stands as a whole word, in the order of the packages."""
-        return tuple(dict.fromkeys(file for file, _ in self.places(word)))
+        if word not in self._holding:
+            self._holding[word] = tuple(dict.fromkeys(file for file, _ in self.places(word)))
+        return self._holding[word]
 
     def places(self, word: str, *, whole: bool = True) -> Iterable[tuple[str, int]]:
         """(file, byte offset in the file) of each occurrence of ``word`` in Python text."""
