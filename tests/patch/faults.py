@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ungate.patch.disk import Disk, Owner
 
-__all__ = ["Counting", "Failing", "Killing", "Swift"]
+__all__ = ["Counting", "Failing", "Intruding", "Killing", "Swift"]
 
 
 class Swift(Disk):
@@ -51,6 +51,11 @@ class Counting(Swift):
         super().rename(source, place)
         self.reached("after")
 
+    def exchange(self, source: Path, place: Path) -> None:
+        self._enter()
+        super().exchange(source, place)
+        self.reached("after")
+
     def remove(self, path: Path) -> None:
         self._enter()
         super().remove(path)
@@ -85,6 +90,27 @@ class Killing(Counting):
 
     def halfway(self) -> bool:
         return (self.steps, "half") == (self.number, self.part)
+
+
+class Intruding(Killing):
+    """Somebody else writes ``place`` right before exchange number ``at``; may be killed at a step as well."""
+
+    def __init__(self, at: int, text: bytes | None, number: int = 0, part: str = "") -> None:
+        super().__init__(number, part)
+        self.at = at
+        self.text = text
+        self.exchanges = 0
+        self.met: Path | None = None
+        self.when = 0
+
+    def exchange(self, source: Path, place: Path) -> None:
+        self.exchanges += 1
+        if self.exchanges == self.at:
+            self.met, self.when = place, self.steps
+            place.unlink()
+            if self.text is not None:
+                place.write_bytes(self.text)
+        super().exchange(source, place)
 
 
 class Failing(Counting):

@@ -6,6 +6,7 @@ wrong. A process of its own, because it forks for every point.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.patch.faults import Counting, Killing, Swift
+from tests.patch.faults import Counting, Intruding, Killing, Swift
 from tests.patch.site import again, story
 
+from ungate.errors import Refusal
 from ungate.host.packages import Package, below
 from ungate.model import Gate, Series, Target
 from ungate.patch import open_series
@@ -68,12 +70,12 @@ def _series(world: World, name: str, target: int) -> Series:
     return open_series(name, world.gates, Target(target), world.packages)
 
 
-def _killed(operation: Callable[[Disk], object], number: int, part: str) -> bool:
+def _killed(operation: Callable[[Disk], object], number: int, part: str, disk: Disk | None = None) -> bool:
     """Whether the process was killed at the point; False where the operation ended before it."""
     child = os.fork()
     if child == 0:
         try:
-            operation(Killing(number, part))
+            operation(disk or Killing(number, part))
         except BaseException:
             os._exit(1)
         os._exit(0)
@@ -138,6 +140,39 @@ def _recover_scenario(world: World, operation: Callable[[Disk], object], wrong: 
     return count
 
 
+def _intruder_scenario(world: World, push_: Callable[[Disk], object], wrong: list[str]) -> int:
+    """Somebody else writes a file in the instant before it is exchanged, and the process is killed at every step."""
+    text, count = b"theirs\n", 0
+    for at in (1, 2, 3):
+        world.load("clean")
+        before, old = world.files(), world.stack()
+        trial = Intruding(at, text)
+        try:
+            push_(trial)
+            wrong.append(f"intruder {at}: was written over")
+        except Refusal:
+            pass
+        assert trial.met is not None
+        file = str(trial.met.relative_to(world.site))
+        expected = {**before, file: text}
+        if (world.files(), world.stack()) != (expected, old):
+            wrong.append(f"intruder {at}: the push left something else than the old state and the other's file")
+        for number in range(trial.when + 1, trial.steps + 1):
+            for part in ("before", "after"):
+                world.load("clean")
+                _killed(lambda disk: _quiet(push_, disk), number, part, Intruding(at, text, number, part))
+                recover_all(world.site, disk=Swift())
+                if (world.files(), world.stack()) != (expected, old):
+                    wrong.append(f"intruder {at}: after {number} {part} their file is {world.files().get(file)!r}")
+                count += 1
+    return count
+
+
+def _quiet(operation: Callable[[Disk], object], disk: Disk) -> None:
+    with contextlib.suppress(Refusal):
+        operation(disk)
+
+
 def main(folder: Path) -> dict[str, object]:
     """All scenarios below ``folder``."""
     os.environ["UNGATE_STATE_DIR"] = str(folder / "state")
@@ -163,6 +198,7 @@ def main(folder: Path) -> dict[str, object]:
     counts["second pop"] = _scenario(
         world, "second pop", "two", lambda disk: pop(world.site, world.packages, disk=disk), wrong
     )
+    counts["intruder"] = _intruder_scenario(world, lambda disk: push(first, world.packages, disk=disk), wrong)
     counts["recover"] = _recover_scenario(world, lambda disk: push(first, world.packages, disk=disk), wrong)
     return {"points": counts, "wrong": wrong}
 

@@ -262,12 +262,11 @@ how, delay = sys.argv[3], float(sys.argv[4])
 info = package.info
 
 class Slow(Disk):
-    def rename(self, source, place):
-        # hold the transaction open in its middle until pip has begun to take the old release away
-        if source.suffix == ".new":
-            wait()
-            time.sleep(delay)
-        super().rename(source, place)
+    def exchange(self, source, place):
+        # hold the transaction open in its middle, after the look, until pip has begun to take the old release away
+        wait()
+        time.sleep(delay)
+        super().exchange(source, place)
 
 def wait():
     while info.exists() and time.monotonic() < until:

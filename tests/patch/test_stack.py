@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.patch.faults import Counting, Failing
+from tests.patch.faults import Counting, Failing, Intruding
 from tests.patch.site import again, gate, install, story
 
 from ungate.errors import Refusal
@@ -191,6 +191,53 @@ def test_an_error_at_any_step_leaves_everything_as_it_was(site: Path, error: int
             pop(site, packages)
             assert _files(site) == clean
     assert refused >= 5
+
+
+@pytest.mark.parametrize("text", [b"theirs\n", None])
+@pytest.mark.parametrize("at", [1, 3])
+def test_who_writes_in_the_instant_before_the_exchange_wins(site: Path, at: int, text: bytes | None) -> None:
+    series, packages = _first(site)
+    before = _files(site)
+    disk = Intruding(at, text)
+    with pytest.raises(Refusal, match="is missing" if text is None else "was changed by someone else"):
+        push(series, packages, disk=disk)
+    assert disk.met is not None
+    after, met = _files(site), str(disk.met.relative_to(site))
+    assert after.pop(met, None) == (hashlib.sha256(text).hexdigest() if text else None)
+    assert after == {name: digest for name, digest in before.items() if name != met}
+    assert applied(site) == ()
+
+
+def test_who_writes_while_files_are_put_back_wins(site: Path) -> None:
+    series, packages = _first(site)
+    before = _files(site)
+    # the third exchange meets somebody else, so the first two are undone: the second undoing meets one again
+
+    class Twice(Intruding):
+        def exchange(self, source: Path, place: Path) -> None:
+            if self.exchanges == 5:
+                place.write_bytes(b"again\n")
+                self.second = place
+            super().exchange(source, place)
+
+    disk = Twice(3, b"theirs\n")
+    with pytest.raises(Refusal):
+        push(series, packages, disk=disk)
+    after = _files(site)
+    assert disk.met is not None and disk.met.read_bytes() == b"theirs\n" and disk.second.read_bytes() == b"again\n"
+    mine = {str(path.relative_to(site)) for path in (disk.met, disk.second)}
+    assert {k: v for k, v in after.items() if k not in mine} == {k: v for k, v in before.items() if k not in mine}
+
+
+def test_where_files_cannot_be_exchanged_in_one_step(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ungate.patch import disk
+
+    monkeypatch.setattr(disk, "_swapped", lambda one, other: False)
+    series, packages = _first(site)
+    before = _files(site)
+    assert push(series, packages).done
+    pop(site, packages)
+    assert _files(site) == before
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

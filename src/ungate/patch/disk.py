@@ -7,11 +7,30 @@ an object of this shape in its place that stops there.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["Disk", "Owner"]
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+"""From fcntl.h and linux/fs.h."""
+_CANNOT = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+
+
+def _swapped(one: Path, other: Path) -> bool:
+    """renameat2(2) with RENAME_EXCHANGE; False where the C library or the file system has none."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE)) == 0:
+        return True
+    error = ctypes.get_errno()
+    if error in _CANNOT:
+        return False
+    raise OSError(error, os.strerror(error), str(other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +69,19 @@ class Disk:
     def rename(self, source: Path, place: Path) -> None:
         """Put ``source`` at ``place`` in one step: a new inode, whatever other names the old one has."""
         source.replace(place)
+        self._flush(place.parent)
+
+    def exchange(self, source: Path, place: Path) -> None:
+        """Let two files of one folder change places in one step, so that ``source`` holds what was at ``place``.
+
+        Where the file system has no such step, the file at ``place`` is held by a second name while ``source`` is
+        renamed over it: then something written in between is not seen. FileNotFoundError where ``place`` is missing.
+        """
+        if not _swapped(source, place):
+            held = source.with_name(f"{source.name}.held")
+            os.link(place, held)
+            source.replace(place)
+            held.replace(source)
         self._flush(place.parent)
 
     def remove(self, path: Path) -> None:

@@ -114,7 +114,7 @@ def _finish(journal: Journal, pending: Pending, disk: Disk) -> None:
     """All is done; what cannot be tidied now is tidied by recover."""
     with contextlib.suppress(OSError):
         for place in _places(pending):
-            disk.remove(place.old)
+            _tidy(place, disk)
             _forget_bytecode(place.path, disk)
         journal.end(pending, "done")
 
@@ -129,12 +129,20 @@ def _disturbed(root: Path, file: str, found: str | None) -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A file, and where its next and its present content wait beside it."""
+    """A file, and where its next and its present content wait beside it; ``back`` exists while it is put back."""
 
     change: Change
     path: Path
     new: Path
     old: Path
+    back: Path
+
+    def foreign(self, path: Path) -> bool:
+        """Whether somebody else's content, which took no part in the transaction, was displaced to ``path``."""
+        try:
+            return sha256(path.read_bytes()) not in (self.change.before, self.change.after)
+        except FileNotFoundError:
+            return False
 
 
 def _places(pending: Pending) -> list[_Place]:
@@ -142,8 +150,16 @@ def _places(pending: Pending) -> list[_Place]:
     for number, change in enumerate(pending.changes):
         path = safe(Path(pending.root), change.file)
         mark = f"{_MARK}{pending.id}-{number}"
-        found.append(_Place(change, path, path.with_name(f"{mark}.new"), path.with_name(f"{mark}.old")))
+        found.append(_Place(change, path, *(path.with_name(f"{mark}.{end}") for end in ("new", "old", "back"))))
     return found
+
+
+def _tidy(place: _Place, disk: Disk) -> None:
+    for work in (place.new, place.old, place.back):
+        disk.remove(work)
+        held = work.with_name(f"{work.name}.held")
+        if held.exists():
+            disk.remove(held)
 
 
 def _stage(journal: Journal, place: _Place, disk: Disk) -> None:
@@ -157,19 +173,42 @@ def _forward(root: Path, place: _Place, disk: Disk) -> None:
         raise _disturbed(root, place.change.file, found)
     if place.change.after is None:
         disk.remove(place.path)
-    else:
+    elif place.change.before is None:
         disk.rename(place.new, place.path)
+    elif not _exchanged(place.new, place, place.change.before, disk):
+        raise _disturbed(root, place.change.file, current(root, place.change.file))
     _forget_bytecode(place.path, disk)
 
 
-def _backward(journal: Journal, place: _Place, disk: Disk) -> None:
+def _exchanged(source: Path, place: _Place, expected: str | None, disk: Disk) -> bool:
+    """Put ``source`` at its place if that still holds the expected content; False, and nothing changed, if not.
+
+    What was there is looked at after the exchange: a package manager may write between a look and a rename.
+    """
+    try:
+        disk.exchange(source, place.path)
+    except FileNotFoundError:
+        return False
+    if sha256(source.read_bytes()) == expected:
+        return True
+    with contextlib.suppress(FileNotFoundError):  # it was taken away since, which stands too
+        disk.exchange(source, place.path)
+    return False
+
+
+def _backward(journal: Journal, place: _Place, disk: Disk) -> bool:
+    """Put the content from before back; False where somebody else wrote in the same instant, and wins."""
     if place.change.before is None:
         disk.remove(place.path)
-        return
+        return True
     if not (place.old.is_file() and sha256(place.old.read_bytes()) == place.change.before):
         disk.remove(place.old)
         disk.write(place.old, journal.blob(place.change.before), place.change.owner)
-    disk.rename(place.old, place.path)
+    if place.change.after is None:
+        disk.rename(place.old, place.path)
+        return True
+    disk.rename(place.old, place.back)
+    return _exchanged(place.back, place, place.change.after, disk)
 
 
 def _forget_bytecode(path: Path, disk: Disk) -> None:
@@ -181,16 +220,20 @@ def _forget_bytecode(path: Path, disk: Disk) -> None:
 
 def _back(journal: Journal, pending: Pending, disk: Disk) -> Outcome:
     """Put every file back that the transaction changed."""
-    done, disturbed = [], []
+    done: list[str] = []
+    disturbed: list[str] = []
     for place in reversed(_places(pending)):
-        found = current(Path(pending.root), place.change.file)
-        if found == place.change.after != place.change.before:
-            _backward(journal, place, disk)
-            done.append(place.change.file)
-        elif found != place.change.before:
-            disturbed.append(place.change.file)
-        disk.remove(place.new)
-        disk.remove(place.old)
+        change, found = place.change, current(Path(pending.root), place.change.file)
+        displaced = place.back if found == change.before else place.new if found == change.after else None
+        if displaced and found is not None and change.before != change.after and place.foreign(displaced):
+            # killed between an exchange and the look at what it brought
+            disk.exchange(displaced, place.path)
+            disturbed.append(change.file)
+        elif found == change.after != change.before:
+            (done if _backward(journal, place, disk) else disturbed).append(change.file)
+        elif found != change.before:
+            disturbed.append(change.file)
+        _tidy(place, disk)
         _forget_bytecode(place.path, disk)
     journal.end(pending, "taken back", disturbed=disturbed)
     return Outcome("back", tuple(done), tuple(disturbed), pending.what)
