@@ -198,6 +198,14 @@ def test_a_message_of_cuda_code(trace: Of, text: str, file: str, condition: str)
     assert bool(last.gates) == (file.endswith(".cuh"))
 
 
+def test_the_file_that_a_message_names_comes_first(trace: Of) -> None:
+    body = 'void check(int sm) { if (sm != 100) { FLASH_ERROR("Unsupported architecture"); } }\n'
+    made = trace({f"lib/include/{name}.cuh": body for name in ("one", "two", "three")})
+    text = "Error in function 'check' at /x/include/two.cuh:1: Unsupported architecture"
+    assert next(hit.file for hit in thrown(made.corpus, text)) == "lib/include/two.cuh"
+    assert thrown(made.corpus, text)[0].condition == "sm != 100"
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [

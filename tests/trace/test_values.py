@@ -153,3 +153,24 @@ def test_downloaded_kernels_are_terminal_only_where_a_gate_holds_the_target_back
         build = next(hop for hop in chain.hops if hop.kind == "jit-module")
         assert (build.gates[0].status(TARGET) is Status.CLOSED, bool(build.blocker)) == (blocked, blocked)
         assert blocked or "not known" in build.note
+
+
+DECLARED = {
+    "app/server_args.py": ARGS,
+    "app/hook.py": """
+    def settle(server_args, cfg):
+        if cfg.attn_backend is None:
+            if is_new():
+                declare_resolution(server_args, "settle", attn_backend="fast")
+            else:
+                log.warning("x", attn_backend="slow")
+    """,
+}
+
+
+def test_a_default_that_is_declared_by_a_call_is_a_default(trace: Of) -> None:
+    made = trace({**APP, **DECLARED}, gate("app/hook.py", 4, {100}, names=("is_new",)))
+    (chain,) = ask(made, "--attn-backend=fast")
+    default = next(hop for hop in chain.hops if hop.kind == "default")
+    assert (default.file, default.symbol) == ("app/hook.py", "settle")
+    assert [(each.line, each.role) for each in default.gates] == [(4, "default")]

@@ -61,7 +61,8 @@ def _of_text(trace: Trace, text: str) -> tuple[Chain, ...]:
     """A message of Python code, else of C++ and CUDA code, else of a binary."""
     python = max((hit.fixed for hit in raised(trace.graph, text)), default=0)
     short = len(text) < _SHORT or python < _SURE * len(text)
-    native = max((hit.fixed for hit in thrown(trace.corpus, text)), default=0) if short else 0
+    hits = thrown(trace.corpus, text) if short else ()
+    native = hits[0].fixed if hits else 0
     below = of_thrown(trace, text) if native and native >= python else ()
     if native > python or (below and any(hop.gates for chain in below for hop in chain.hops if hop.kind == "raise")):
         return (*below, *(of_message(trace, text) if native == python else ()))

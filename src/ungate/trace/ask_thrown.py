@@ -32,7 +32,7 @@ def of_thrown(trace: Trace, text: str) -> tuple[Chain, ...]:
     hit = hits[0]
     own = _hop(trace, hit)
     notes = [f"The message is written at {hit.file}:{hit.line}."]
-    same = [f"{other.file}:{other.line}" for other in hits[1:8] if other.fixed == hit.fixed]
+    same = [f"{other.file}:{other.line}" for other in hits[1:8] if other.fixed == hit.fixed and other.file != hit.file]
     if same:
         notes.append(f"The same text is also written at {', '.join(same)}.")
     builds = _builds(trace, hit)

@@ -14,6 +14,7 @@ from ungate.trace.graph import Graph
 from ungate.trace.module import Scope, dotted
 
 _MANY = 80  # files that hold the name
+_OVERRIDES = re.compile(r"overrid|resol|declare|replace", re.IGNORECASE)
 _HOLDER = re.compile(r"arg|conf|cfg|option|setting|env", re.IGNORECASE)
 
 __all__ = ["Flag", "Setting", "declared", "flag_of", "readers", "set_under", "settings"]
@@ -134,7 +135,8 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
     for file in graph.corpus.holding(attribute):
         if not file.startswith(part) or aside(file):
             continue
-        keyed = f'"{attribute}"'.encode() in graph.corpus.text(file)
+        text = graph.corpus.text(file)
+        keyed = f'"{attribute}"'.encode() in text or f"{attribute}=".encode() in text
         module = graph.names.file(file)
         for scope in module.top.within() if module else ():
             if scope.kind != "function":
@@ -167,7 +169,8 @@ def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[st
 
 
 def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
-    """Dictionaries that a function returns or hands on with the attribute as a key: overrides of a configuration."""
+    """Dictionaries that a function returns or hands on with the attribute as a key, and calls that are named after
+    what they do to it: overrides of a configuration."""
     pending: list[tuple[ast.AST, tuple[ast.expr, ...]]] = [(scope.node, ())]
     while pending:
         at, conditions = pending.pop()
@@ -178,6 +181,11 @@ def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
                 if isinstance(key, ast.Constant) and key.value == attribute and conditions:
                     unset = any(_asks_unset(condition, attribute) for condition in conditions)
                     yield Setting(scope, key.lineno, _turns(value), conditions, unset)
+        if isinstance(at, ast.Call) and _OVERRIDES.search(dotted(at.func).rpartition(".")[2]):
+            for keyword in at.keywords:
+                if keyword.arg == attribute:
+                    unset = any(_asks_unset(condition, attribute) for condition in conditions)
+                    yield Setting(scope, keyword.value.lineno, _turns(keyword.value), conditions, unset)
         if isinstance(at, ast.If):
             pending.extend((child, (*conditions, at.test)) for child in at.body)
             pending.extend((child, conditions) for child in at.orelse)

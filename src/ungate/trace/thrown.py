@@ -22,6 +22,7 @@ _THIRD_PARTY = ("cutlass/", "cccl/", "spdlog/", "3rdparty/", "third_party/", "/c
 _LITERAL = re.compile(rb'"((?:\\.|[^"\\\n])*)"')
 _CHECK = re.compile(rb"\b(\w*(?:CHECK|ASSERT|ENFORCE|REQUIRE)\w*)\s*\(")
 _SIGNS = {b"EQ": "==", b"NE": "!=", b"GE": ">=", b"GT": ">", b"LE": "<=", b"LT": "<"}
+_NAMED = re.compile(r"([\w.-]+\.(?:cuh?|h|hpp|cc|cpp|inl)):\d+")
 _MOST_PLACES = 40
 _LONGEST = 140
 _LEVELS = 5  # includes that are followed upwards
@@ -67,7 +68,12 @@ def thrown(corpus: Corpus, text: str) -> tuple[Thrown, ...]:
             line = bisect_right(breaks, offset) + 1
             first, last = bisect_right(breaks, head) + 1, bisect_right(breaks, end) + 1
             found.setdefault((file, first), Thrown(file, line, first, last, condition, match[0]))
-    return tuple(sorted(found.values(), key=lambda hit: -hit.fixed))
+    named = {match.group(1) for match in _NAMED.finditer(text)}  # the file that the message itself names
+
+    def place(hit: Thrown) -> tuple[bool, int]:
+        return hit.file.rpartition("/")[2] not in named, -hit.fixed
+
+    return tuple(sorted(found.values(), key=place))
 
 
 def _places(content: bytes, piece: bytes) -> Iterator[int]:
