@@ -34,6 +34,14 @@ _PROJECTS = frozenset(
 _LAYOUT = frozenset({"include", "cmake", "CMakeLists.txt", "LICENSE", "LICENSE.txt", "libcudacxx"})
 """What the root of a C++ project holds; a folder that only bears such a project's name is the package's own."""
 
+_HEADERS = {
+    "cutlass": frozenset({"cutlass.h", "arch"}),
+    "cute": frozenset({"tensor.hpp", "layout.hpp"}),
+    "cub": frozenset({"cub.cuh", "version.cuh"}),
+    "thrust": frozenset({"version.h", "device_vector.h"}),
+}
+"""What lies in the folder of a project's headers, where that is all a package carries of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -54,7 +62,11 @@ class Source:
 
 def is_vendored(name: str, names_inside: frozenset[str]) -> bool:
     """Whether a folder is the root of a third-party tree, by its name and what lies in it."""
-    return name in _FOREIGN or (name in _PROJECTS and not _LAYOUT.isdisjoint(names_inside))
+    return (
+        name in _FOREIGN
+        or (name in _PROJECTS and not _LAYOUT.isdisjoint(names_inside))
+        or _HEADERS.get(name, frozenset("/")) <= names_inside
+    )
 
 
 def _language(name: str, suffixes: tuple[str, ...]) -> str:

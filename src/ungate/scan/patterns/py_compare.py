@@ -52,6 +52,13 @@ SAMPLES = (
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(
+        "a named tuple as the bound",
+        "class Capability(NamedTuple):\n    major: int\n    minor: int\n\n"
+        "def ok(capability):\n"
+        "    return capability >= Capability(8, 0) and capability <= Capability(\n        10, 3\n    )\n",
+        {6: (80, 86, 87, 88, 89, 90, 100, 103)},
+    ),
+    Finds(
         "an early way out refuses",
         _READ + "def f():\n    if major < 9:\n        return False\n    return True\n",
         {4: (90, 100, 103, 107, 110, 120, 121)},

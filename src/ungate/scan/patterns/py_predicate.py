@@ -65,4 +65,10 @@ SAMPLES = (
         {8: (100, 103, 107, 120, 121)},
         {8: "is_new()"},
     ),
+    Finds(
+        "a relation in the name of a predicate from elsewhere",
+        "from lib.target import cuda_capability_geq\nif cuda_capability_geq(9):\n    pass\n"
+        "if cuda_capability_geq(10, 3):\n    pass\n",
+        {2: (90, 100, 103, 107, 110, 120, 121), 4: (103, 107, 110, 120, 121)},
+    ),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ungate.model import KNOWN_ARCHS
 from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
-from ungate.source.python.capability import Capability
 from ungate.source.python.interpret import run
 from ungate.source.python.seeds import CAPABILITY, is_capability_call
 from ungate.source.python.values import (
@@ -140,7 +140,25 @@ def _by_question(spelled: str, arguments: list[Value]) -> Value:
         return compare(ast.GtE(), CAPABILITY, wanted)
     if spelled.endswith("is_device_capability_family") and isinstance(wanted, int):
         return ByArch(tuple(arch // 10 == wanted // 10 for arch in KNOWN_ARCHS), (spelled,))
+    if (asked := _RELATION.search(spelled)) is not None:
+        numbers = [each for each in arguments if isinstance(each, int) and not isinstance(each, bool)]
+        if numbers and 5 <= numbers[0] <= 13:
+            wanted = (numbers[0], numbers[1] if len(numbers) > 1 else 0)
+        return compare(_RELATIONS[asked[1]](), CAPABILITY, wanted)
     return FREE
+
+
+_RELATIONS: dict[str, type[ast.cmpop]] = {
+    **dict.fromkeys(("ge", "geq", "gte", "at_least"), ast.GtE),
+    **dict.fromkeys(("le", "leq", "lte", "at_most"), ast.LtE),
+    **dict.fromkeys(("eq", "equals"), ast.Eq),
+    "gt": ast.Gt,
+    "lt": ast.Lt,
+}
+_RELATION = re.compile(
+    rf"(?:capability|compute_cap|sm_version|cuda_arch|compute_arch)_({'|'.join(sorted(_RELATIONS, reverse=True))})$"
+)
+"""``cuda_capability_geq(9, 0)`` and its like: the relation is in the name."""
 
 
 def _construct(ev: Evaluator, of: ClassValue, arguments: list[Value], keywords: Mapping[str, Value]) -> Value:
@@ -153,7 +171,7 @@ def _construct(ev: Evaluator, of: ClassValue, arguments: list[Value], keywords: 
     if {"major", "minor"} <= set(given):
         major, minor = given["major"], given["minor"]
         if isinstance(major, int) and isinstance(minor, int):
-            return Capability((major, minor))
+            return (major, minor)  # a bound to compare with, not the capability of a device
         if isinstance(major, ByArch) and isinstance(minor, ByArch):
             return CAPABILITY
     return Instance(of, {key: value for key, value in given.items() if value is not FREE})
