@@ -66,7 +66,7 @@ class Shard:
             source.file: source for source in self.sources if source.language == "python" and self._searched(source)
         }
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
-        self.words: dict[str, frozenset[bytes]] = {}
+        self.words: dict[str, bytes] = {}  # as one text: millions of small objects would take ten times the memory
         self.chosen: dict[str, frozenset[bytes]] = {}
         self.opened: dict[str, PythonFile] = {}
         self.known: frozenset[bytes] = frozenset()
@@ -116,7 +116,7 @@ class Shard:
                 self.unread[source.file] = str(error)
                 continue
             wording = Wording(data)
-            self.words[source.file] = wording.words
+            self.words[source.file] = b" ".join(wording.words)
             if wording.speaks():
                 self.chosen[source.file] = frozenset()
         return facts, self._answers(list(self.chosen))
@@ -137,7 +137,7 @@ class Shard:
         self.known |= names
         touched = []
         for file, words in self.words.items():
-            present = names & words
+            present = names.intersection(words.split())
             if present and file not in self.unread:
                 self.chosen[file] = self.chosen.get(file, frozenset()) | present
                 touched.append(file)

@@ -73,7 +73,7 @@ def in_line_comment_or_string(text: str, offset: int) -> bool:
 
 
 def _spaces(match: re.Match[str]) -> str:
-    return "".join("\n" if character == "\n" else " " for character in match.group())
+    return "\n".join([" " * len(line) for line in match.group().split("\n")])
 
 
 def blank(text: str) -> str:

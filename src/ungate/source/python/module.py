@@ -31,6 +31,8 @@ def decode(data: bytes) -> None:
         raise Unreadable(f"larger than {_LARGEST >> 20} MB")
     if b"\0" in data:
         raise Unreadable("contains NUL bytes")
+    if data.isascii():
+        return
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
