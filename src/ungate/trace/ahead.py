@@ -21,14 +21,15 @@ class Binaries:
         self.corpus = corpus
         self._images: dict[str, frozenset[Image] | None] = {}
 
-    def hops(self, step: Step, target: Target) -> tuple[Hop, ...]:
-        """One hop a binary that holds what the step calls; one that is not verified where none of them does."""
+    def hops(self, step: Step, target: Target, meant: str = "") -> tuple[Hop, ...]:
+        """One hop a binary that holds what the step calls; one that is not verified where none of them does. ``meant``
+        is what the call stands for, where its text alone does not say it."""
         text = step.use.text
         name = _operator(text)
         found = self.holding(name) if name else ()
         if not found:
             note = "compiled ahead of time and not among these packages: for which architectures is not known"
-            return (Hop("kernel", "", 0, text, None, note=note),)
+            return (Hop("kernel", "", 0, meant or text, None, note=note),)
         return tuple(self._hop(file, text, target) for file in found)
 
     def holding(self, name: str) -> tuple[str, ...]:

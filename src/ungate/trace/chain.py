@@ -198,7 +198,9 @@ class Trace:
                 hops.extend(
                     [hop] if not any((hop.file, hop.line) == (other.file, other.line) for other in hops) else []
                 )
-            hops.extend(self.binaries.hops(way[-1], self.target))
+            meant = self.graph.names.use(way[-1].use, way[-1].scope)
+            known = str(meant) if meant is not None and meant.kind == "outside" and meant.module != "torch" else ""
+            hops.extend(self.binaries.hops(way[-1], self.target, known))
         return tuple(hops)
 
     def _called(self, build: Build, descents: Sequence[Descent]) -> Called:
