@@ -6,13 +6,13 @@ errors. Colour is used only on a terminal and never when ``NO_COLOR`` is set (ri
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ungate.cli._json import indented
 from ungate.host.progress import Report, silent
 from ungate.plain import plain
 
@@ -40,7 +40,7 @@ def notes() -> Console:
 
 def document(value: object) -> None:
     """Write one JSON document to stdout."""
-    json.dump(plain(value), sys.stdout, indent=1)
+    sys.stdout.write(indented(value))
     sys.stdout.write(os.linesep)
 
 
