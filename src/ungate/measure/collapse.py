@@ -19,12 +19,13 @@ from ungate.model import Sample
 __all__ = ["COLLAPSE", "Collapse", "Curve", "curves"]
 
 COLLAPSE = 0.5
-"""A candidate with fewer than this share of the baseline's tokens ends a cell's load early; its figure still counts."""
+"""A candidate with fewer than this share of the baseline's tokens is not awaited to the end of its requests."""
 
 _STEPS, _STEP_S = 240, 0.5  # of a curve that is computed
-_FEWEST = 32  # tokens that the baseline must have made by then, so that a few late ones decide nothing
+_FEWEST = 32  # tokens, below which a few late ones would decide
 _WARM_UP_S = 20.0  # of a slow warm-up: compilation is over by then, or the tokens that come tell nothing of it
 _RECENT_S = 10.0
+_LONG_S = 60.0  # of a load after which few tokens are taken as they are
 _SILENCE_S = 120.0  # of a load without any token by a server that works
 
 
@@ -66,11 +67,12 @@ class Collapse:
     """Asked at each progress of one load; ``curve`` is this load's own, for those that come after it.
 
     ``healthy`` are the baseline's curves of the same cell: without any nothing is ever stopped. ``load_s`` is how
-    long the load is to last; a stop comes after half of it or ten seconds, whichever is sooner, and never before two.
+    long the load is to last. A stop comes when it has lasted so long, and not before there are 32 tokens or a minute is
+    over: the figure of a shorter time would be of the prompts alone. What is saved are the last requests' ends.
     """
 
     def __init__(self, healthy: Sequence[Curve], load_s: float) -> None:
-        self._healthy, self._sure_s = tuple(healthy), max(2.0, min(10.0, load_s / 2))
+        self._healthy, self._sure_s = tuple(healthy), max(2.0, load_s)
         self._phase, self._base = "", 0
         self._points: list[tuple[float, int]] = []
         self._total = 0
@@ -102,6 +104,8 @@ class Collapse:
         if not made:
             silent = progress.seconds >= _SILENCE_S and slow
             return Stop(f"collapsed: no token in {progress.seconds:.0f} s ({slow})", usable=True) if silent else None
+        if made < _FEWEST and progress.seconds < _LONG_S:
+            return None
         words = f"{made} tokens in {progress.seconds:.0f} s, {expected:.0f} of the baseline by then"
         return Stop(f"collapsed: {words}", usable=True)
 
