@@ -118,6 +118,9 @@ class Trace:
         """
         top = _library_entry(self.corpus, entry, route) if self.graph.names.building(entry) else entry
         found = search(self.graph, top)
+        own = (entry.module, entry.name)
+        if top != entry and all((each.build.module.name, each.build.name) != own for each in found.builds):
+            found = search(self.graph, entry)  # what the route's outermost function builds is something else
         descents = _ranked(found.builds, top.name.rpartition(".")[2], entry)
         if not descents:
             return self._bottom(entry, found.ahead), (), ()

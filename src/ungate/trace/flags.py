@@ -55,9 +55,9 @@ def flag_of(graph: Graph, flag: str, attribute: str, near: str = "") -> Flag | N
     """The declaration of a flag: an ``add_argument`` call or any call or annotation that names it, else the
     class-level field of that attribute. Of several, the one whose folder is closest to the file ``near``."""
     found = list(_declarations(graph, flag, attribute))
-    if not found:
-        return declared(graph, attribute)
-    return max(found, key=lambda each: _shared(each.file, near))
+    fields = _declared(graph, attribute)
+    found.extend(field for field in fields if not found or _HOLDER.search(field.file))
+    return max(found, key=lambda each: _shared(each.file, near), default=None)
 
 
 def _shared(one: str, other: str) -> int:
@@ -83,20 +83,23 @@ def _declarations(graph: Graph, flag: str, attribute: str) -> Iterator[Flag]:
 
 
 def declared(graph: Graph, attribute: str) -> Flag | None:
-    """The class-level field that declares an attribute."""
-    if not attribute:
-        return None
+    """The class-level field that declares an attribute, or the environment variable of that name."""
+    return next(_declared(graph, attribute), None)
+
+
+def _declared(graph: Graph, attribute: str) -> Iterator[Flag]:
     if attribute.isupper():
-        return _variable(graph, attribute)
-    for file, offset in graph.corpus.places(f"{attribute}: "):
-        module = graph.names.file(file)
+        variable = _variable(graph, attribute)
+        yield from (variable,) if variable is not None else ()
+        return
+    for file, offset in graph.corpus.places(f"{attribute}: ") if attribute else ():
+        module = graph.names.file(file) if not aside(file) else None
         line = graph.corpus.line(file, offset)
         scope = module.at(line) if module else None
         if scope is not None and scope.kind == "class" and attribute in scope.values:
             flag = "--" + attribute.replace("_", "-")
             holds = any(True for _ in graph.corpus.places(flag, whole=False))
-            return Flag(flag if holds else "", attribute, file, line, f"{scope.name}.{attribute}")
-    return None
+            yield Flag(flag if holds else "", attribute, file, line, f"{scope.name}.{attribute}")
 
 
 def _variable(graph: Graph, name: str) -> Flag | None:

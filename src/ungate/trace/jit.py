@@ -21,6 +21,7 @@ _PATHS = frozenset({"Path", "str", "join", "fspath"})
 _AHEAD = frozenset({"sgl_kernel", "deep_gemm", "flash_attn", "flash_attn_3", "flash_mla", "vllm_flash_attn"})
 _AHEAD |= {"flashinfer", "flash_attn_interface", "deep_ep", "aiter", "tilelang", "b12x", "tokenspeed_mla", "xformers"}
 _TORCH_ITSELF = frozenset({"aten", "prims", "prim", "higher_order", "c10d", "_c10d_functional", "symm_mem", "inductor"})
+_HANDS_OUT = ("_cls", "_class")  # how functions are named that return a class for others to make an object of
 _MOST = 300  # functions looked at below one entry
 _FAR = 3  # steps from the entry to where an object is made; what is made further away says little about the entry
 
@@ -213,6 +214,8 @@ def search(graph: Graph, entry: Thing) -> Found:
             elif target.kind == "class":
                 if use.call:
                     pending.append((target, step, True))
+                elif scope.name.endswith(_HANDS_OUT):
+                    pending.append((target, step, None))
             elif target.kind != "instance":
                 pending.append((Thing("function", target.module, target.name), step, True))
     shown = {(d.build.module.name, d.build.name) for d in found.values() if d.export}

@@ -95,12 +95,16 @@ def alone(graph: Graph, entry: Thing, most: int = 4) -> Route | None:
     sites: list[Site] = []
     thing = entry
     while len(sites) < most:
-        callers = {site.caller: site for site in graph.callers(thing) if site.scope.name and site.verified}
-        if len(callers) != 1 or any(site.caller == thing for site in sites):
+        sure = [site for site in graph.callers(thing) if site.scope.name and site.verified]
+        tables = [site for site in sure if site.how == "registry"]  # the table is what the name was put into
+        callers = {site.caller: site for site in tables or sure}
+        if not callers or (len(callers) > 1 and not tables) or any(site.caller == thing for site in sites):
             break
-        (site,) = callers.values()
+        site = next(iter(callers.values()))
         sites.insert(0, site)
         thing = site.caller
+        if len(callers) > 1:  # several take things out of the table: each does so in its own right
+            break
     return Route(tuple(sites), None) if sites else None
 
 
