@@ -107,14 +107,53 @@ def _text(names: Names, scope: Scope, test: ast.expr, holds: bool) -> str:
     return f"{text} ({', '.join(constants)})" if constants else text
 
 
-def _constants(names: Names, scope: Scope, test: ast.expr) -> Iterator[tuple[str, object]]:
-    """Named numbers of a condition, with their values where a module gives them once."""
+def _constants(names: Names, scope: Scope, test: ast.expr) -> Iterator[tuple[str, str]]:
+    """Names of a condition with what they stand for where the code writes that out once: a number, a list of world
+    sizes, a table by size, or the look-up that a local name was given its value by."""
     for node in ast.walk(test):
         if not isinstance(node, ast.Name | ast.Attribute):
             continue
-        thing = names.text(dotted(node), scope)
-        if thing is not None and thing.kind == "value":
-            module = names.module(thing.module)
-            values = module.top.values.get(thing.name, []) if module else []
-            if len(values) == 1 and isinstance(values[0], ast.Constant) and isinstance(values[0].value, int):
-                yield dotted(node), values[0].value
+        given = _given(names, scope, node)
+        if given is None:
+            continue
+        if isinstance(given, ast.Subscript) or (isinstance(given, ast.Call) and _looks_up(given)):
+            yield dotted(node), _short(given)
+            yield from _constants(names, scope, given)
+        elif _literal(given):
+            yield dotted(node), _short(given)
+
+
+def _given(names: Names, scope: Scope, node: ast.Name | ast.Attribute) -> ast.expr | None:
+    """The one expression that a name is given by, None where there is none or there are several."""
+    text = dotted(node)
+    holder, _, last = text.rpartition(".")
+    owner = scope.owner("class") if holder in ("self", "cls") else None
+    if owner is not None:
+        values = owner.values.get(last, ())
+    elif not holder and text in scope.values and scope.kind == "function":
+        values = scope.values[text]
+    else:
+        thing = names.text(text, scope)
+        module = names.module(thing.module) if thing is not None and thing.kind == "value" else None
+        values = module.top.values.get(thing.name, ()) if module is not None and thing is not None else ()
+    return values[0] if len(values) == 1 else None
+
+
+def _looks_up(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("get", "max_size", "lookup") and bool(call.args)
+
+
+def _literal(value: ast.expr) -> bool:
+    """A number, or a display in which only numbers and texts stand."""
+    if isinstance(value, ast.Constant):
+        return isinstance(value.value, int) and not isinstance(value.value, bool)
+    shown = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+    plain = (*shown, ast.Constant, ast.BinOp, ast.operator, ast.expr_context, ast.UnaryOp, ast.unaryop)
+    if isinstance(value, ast.Call) and dotted(value.func) in ("frozenset", "set", "tuple") and value.args:
+        value = value.args[0]
+    return isinstance(value, shown) and all(isinstance(node, plain) for node in ast.walk(value))
+
+
+def _short(value: ast.expr) -> str:
+    text = ast.unparse(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,53 @@
+"""The quiet second gates: what else must hold before a line is come to, with the tables that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ungate.trace import Trace
+from ungate.trace.conditions import tests_before as before
+
+Of = Callable[..., Trace]
+
+CODE = """
+from lib.sizes import LIMITS, MOST
+
+class Fused:
+    _SUPPORTED_WORLD_SIZES = [2, 4, 8]
+
+    def may(self, x, world_size):
+        if world_size not in self._SUPPORTED_WORLD_SIZES:
+            return False
+        limit = LIMITS.get(world_size)
+        if limit is None:
+            return False
+        if x.nbytes > limit:
+            return False
+        assert x.shape[0] <= MOST
+        rows = KNOWN[world_size]
+        if not rows:
+            return False
+        return self.go(x)
+"""
+SIZES = "MOST = 2048\nLIMITS = {2: 64 * 1024, 4: 32 * 1024}\nOTHER = compute()\n"
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "not (world_size not in self._SUPPORTED_WORLD_SIZES) (self._SUPPORTED_WORLD_SIZES = [2, 4, 8])",
+        "not (limit is None) (limit = LIMITS.get(world_size), LIMITS = {2: 64 * 1024, 4: 32 * 1024})",
+        "not (x.nbytes > limit) (limit = LIMITS.get(world_size), LIMITS = {2: 64 * 1024, 4: 32 * 1024})",
+        "x.shape[0] <= MOST (MOST = 2048)",
+        "rows (rows = KNOWN[world_size])",
+    ],
+)
+def test_a_condition_is_told_with_its_table(trace: Of, told: str) -> None:
+    made = trace({"lib/fused.py": CODE, "lib/sizes.py": SIZES})
+    module = made.graph.names.module("lib.fused")
+    assert module is not None
+    scope = module.scopes["Fused.may"]
+    texts = [text for _, text in before(made.graph.names, scope, 19)]
+    assert told in texts, texts
