@@ -13,14 +13,14 @@ from ungate.lab.install import install
 from ungate.model import Cell, Decision, Sample, Series, Target, Verdict
 from ungate.patch import create
 from ungate.pipeline.altering import with_keywords, without
-from ungate.pipeline.attributing import _Change, _judged, _Tried, named
+from ungate.pipeline.causes import Change, Tried, judged, named
 from ungate.pipeline.reading import prepare
 from ungate.pipeline.records import Ablation, Records
 from ungate.recipes import load
 
 CELL = Cell(4, 64, 32)
 LOST = Verdict(CELL, Decision.REVERT, "slower", 0.1, 0.09, 0.11)
-CHANGE = _Change("pdl-off", "PDL off")
+CHANGE = Change("pdl-off", "PDL off")
 
 
 def _records() -> Records:
@@ -37,18 +37,20 @@ def _records() -> Records:
 @pytest.mark.parametrize(
     ("tried", "outcome"),
     [
-        (_Tried(True, 98.0), "cause"),
-        (_Tried(True, 40.0), "cause"),
-        (_Tried(True, 20.0), "not the cause"),
-        (_Tried(True, 9.0), "not the cause"),
-        (_Tried(False, 98.0), "switch"),
-        (_Tried(None, 98.0), "unknown"),
-        (_Tried(True, None, note="it died"), "unknown"),
-        (_Tried(refused="The server ended with exit code 1."), "needed"),
+        (Tried(True, 98.0), "cause"),
+        (Tried(True, 40.0), "cause"),
+        (Tried(True, 20.0), "not the cause"),
+        (Tried(True, 9.0), "not the cause"),
+        (Tried(False, 98.0), "switch"),
+        # What the lab did with a kernel's gate left closed: the path ran, at twice the speed, with an empty body.
+        (Tried(True, 200.0, wrong="4 of 4 rungs differ"), "wrong"),
+        (Tried(None, 98.0), "unknown"),
+        (Tried(True, None, note="it died"), "unknown"),
+        (Tried(refused="The server ended with exit code 1."), "needed"),
     ],
 )
-def test_only_an_arm_in_which_the_path_ran_and_was_fast_again_names_the_cause(tried: _Tried, outcome: str) -> None:
-    found = _judged(_records(), LOST, CHANGE, tried, "output_tokens_per_second")
+def test_only_an_arm_in_which_the_path_ran_and_was_fast_again_names_the_cause(tried: Tried, outcome: str) -> None:
+    found = judged(_records(), LOST, CHANGE, tried, "output_tokens_per_second")
     assert found.outcome == outcome and found.said.startswith("PDL off: ") and found.said.endswith(".")
 
 

@@ -63,6 +63,9 @@ def _check(folder: Path, steps: tuple[str, ...]) -> dict[str, Any]:
     by_name = dict(zip(row.steps, row.tasks, strict=True))
     assert set(steps) <= by_name.keys()
     assert {task.status for task in row.tasks} == {"completed"}
+    assert [task["status"] for task in json.loads((folder / "run" / "run.json").read_text())["tasks"]] == [
+        "completed"
+    ] * len(row.tasks)
     told: dict[str, Any] = json.loads((folder / "run" / "run.json").read_text(encoding="utf-8"))
     samples = [(s.arm, s.start, s.cell, s.metric) for s in ledger.samples_of(row.id)]
     assert len(samples) == len(set(samples)) == len(told["samples"])

@@ -7,39 +7,28 @@ runs, and which is fast again, names the cause. One in which the path does not r
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from ungate.errors import Refusal
 from ungate.host.folders import cache_dir
-from ungate.judge import floor
 from ungate.launch import Server
-from ungate.measure import activation
-from ungate.model import Arm, Cell, Decision, Task, Variant, Verdict
+from ungate.measure import activation, answers, ladder
+from ungate.model import Arm, Cell, Decision, Task, Verdict
 from ungate.patch import create
 from ungate.pipeline.altering import with_keywords, without
 from ungate.pipeline.arms import BASELINE, CANDIDATE, engine_of
+from ungate.pipeline.causes import Change, Tried, judged, metric_of, named
 from ungate.pipeline.environment import base_environment
+from ungate.pipeline.launching import Trial
 from ungate.pipeline.records import Ablation, Context, Records, Request
-from ungate.pipeline.starting import THROUGHPUT, Start, one
+from ungate.pipeline.starting import Start, one
 from ungate.pipeline.tracing import profiling, traced
 
-__all__ = ["attribute", "named"]
+__all__ = ["attribute"]
 
-_RECOVERED = 0.5  # of the way back to the baseline, on a logarithmic scale
 _MOST_CONCURRENT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """One thing to change in the candidate; ``layer`` is the file whose edits are left out, or empty."""
-
-    name: str
-    said: str
-    layer: str = ""
-    variant: Variant | None = None
+_RUNGS = 4  # of the ladder of answers that an experiment is asked
 
 
 def attribute(request: Request, records: Records, context: Context) -> Records:
@@ -69,11 +58,11 @@ def attribute(request: Request, records: Records, context: Context) -> Records:
             continue
         tried = context.journal.once(
             f"attribute/{change.name}",
-            _Tried,
+            Tried,
             partial(_try, request, records, candidate, change, worst.cell, context),
         )
         spent += tried.seconds
-        found.append(_judged(records, worst, change, tried))
+        found.append(judged(records, worst, change, tried))
     if sizes is not None and spent <= request.budget_s:
         found.append(_at_another_size(request, records, sizes, worst, context))
     cause = named(found)
@@ -82,31 +71,20 @@ def attribute(request: Request, records: Records, context: Context) -> Records:
     return replace(records, ablations=tuple(found), cause=cause)
 
 
-def _changes(request: Request, records: Records) -> list[_Change]:
+def _changes(request: Request, records: Records) -> list[Change]:
     """What the recipe names, then each edited file by itself."""
     changes = [
-        _Change(variant.name, variant.name.replace("-", " "), variant=variant) for variant in request.recipe.ablations
+        Change(variant.name, variant.name.replace("-", " "), variant=variant) for variant in request.recipe.ablations
     ]
     files = sorted(records.series.after) if records.series is not None else []
     changes += [
-        _Change(f"without-{number:02d}", f"without the edits of {file}", layer=file)
+        Change(f"without-{number:02d}", f"without the edits of {file}", layer=file)
         for number, file in enumerate(files, 1)
     ]
     return changes
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried:
-    """What a changed candidate gave: which path ran, and the primary metric; ``refused`` says why there is nothing."""
-
-    active: bool | None = None
-    value: float | None = None
-    refused: str = ""
-    note: str = ""
-    seconds: float = 0.0
-
-
-def _arm(request: Request, records: Records, candidate: Arm, change: _Change) -> Arm:
+def _arm(request: Request, records: Records, candidate: Arm, change: Change) -> Arm:
     environment, arguments = dict(candidate.environment), candidate.arguments
     variant = change.variant
     series = records.series
@@ -124,12 +102,16 @@ def _arm(request: Request, records: Records, candidate: Arm, change: _Change) ->
     return Arm(change.name, environment, arguments, series.digest if series is not None else "")
 
 
-def _try(request: Request, records: Records, candidate: Arm, change: _Change, cell: Cell, context: Context) -> _Tried:
+def _try(request: Request, records: Records, candidate: Arm, change: Change, cell: Cell, context: Context) -> Tried:
     """One start of the changed candidate: loaded in one cell, then asked which path ran."""
     seen: list[activation.Reading] = []
+    compared: list[ladder.Ladder] = []
     folder = request.folder / "traces" / change.name
+    right = _asked(context.journal.result(f"launch/{BASELINE}", Trial).answers)
 
     def look(server: Server) -> None:
+        given = answers.collect(server.url, server.model, [rung for rung, _ in right.rungs])
+        compared.append(ladder.compare(right, given))
         trace = traced(request, server, folder)
         proof, metrics = request.recipe.proof, server.engine.metrics
         seen.append(activation.read(server.url, proof, log=server.log.path, metrics=metrics, trace=trace))
@@ -137,53 +119,22 @@ def _try(request: Request, records: Records, candidate: Arm, change: _Change, ce
     try:
         arm = profiling(request, _arm(request, records, candidate, change), engine_of(request), folder)
     except Refusal as refusal:
-        return _Tried(refused=refusal.what)
+        return Tried(refused=refusal.what)
     earlier = [sample for sample in records.samples if sample.cell == cell]
     start = one(request, arm, 0, (cell,), earlier, context, seed=0, folder="ablations", then=look)
     if start.record.ready_s is None and not seen:
-        return _Tried(refused=start.record.note, seconds=start.record.seconds)
-    value, note = _metric(start, cell, request.recipe.metric)
+        return Tried(refused=start.record.note, seconds=start.record.seconds)
+    value, note = metric_of(start, cell, request.recipe.metric)
     ways = [ran for reading in seen for ran in reading.ways.values() if ran is not None]
-    return _Tried(all(ways) if ways else None, value, note=note, seconds=start.record.seconds)
+    wrong = next((each.evidence for each in compared if each.holds is False), "")
+    return Tried(all(ways) if ways else None, value, note=note, wrong=wrong, seconds=start.record.seconds)
 
 
-def _metric(start: Start, cell: Cell, metric: str) -> tuple[float | None, str]:
-    found = next((s for s in start.samples if s.cell == cell and s.metric == metric), None)
-    return (None, "nothing was measured") if found is None else (found.value, found.note)
-
-
-def _medians(records: Records, cell: Cell, metric: str) -> tuple[list[float], list[float]]:
-    def of(arm: str) -> list[float]:
-        return [s.value for s in records.samples if s.arm == arm and s.cell == cell and s.metric == metric and s.value]
-
-    return of(BASELINE), of(CANDIDATE)
-
-
-def _judged(records: Records, worst: Verdict, change: _Change, tried: _Tried, metric: str = THROUGHPUT) -> Ablation:
-    cell = worst.cell
-
-    def result(outcome: str, said: str) -> Ablation:
-        return Ablation(change.name, cell, tried.value, outcome, f"{change.said[:1].upper()}{change.said[1:]}: {said}.")
-
-    if tried.refused:
-        return result("needed", f"nothing starts ({tried.refused[:160].rstrip('.')})")
-    if tried.value is None:
-        return result("unknown", f"no reading ({tried.note[:160].rstrip('.')})")
-    theirs, own = _medians(records, cell, metric)
-    if not theirs or not own:
-        return result("unknown", "there is nothing to compare it with")
-    fast, slow = statistics.median(theirs), statistics.median(own)
-    share = f"{tried.value / fast:.0%} of the baseline (the candidate: {slow / fast:.0%})"
-    noise = floor([theirs, own]) or 1.0
-    back = math.log(tried.value / slow) / math.log(fast / slow) if fast > slow else 0.0
-    recovered = back >= _RECOVERED and tried.value > slow * noise
-    if tried.active is False:
-        return result("switch", f"the path does not run, {share}; this says nothing about the path")
-    if tried.active is None:
-        return result("unknown", f"{share}, but nothing shows whether the path ran")
-    if recovered:
-        return result("cause", f"the path runs and makes {share}")
-    return result("not the cause", f"the path runs and makes {share}")
+def _asked(given: answers.Answers | None) -> answers.Answers:
+    """A few of the baseline's answers, from the shortest prompt to the most requests at once."""
+    rungs = given.rungs if given is not None else ()
+    places = sorted({round(part * (len(rungs) - 1) / (_RUNGS - 1)) for part in range(_RUNGS)}) if rungs else []
+    return answers.Answers(tuple(rungs[place] for place in places))
 
 
 def _another_size(request: Request, records: Records) -> Cell | None:
@@ -206,7 +157,7 @@ def _at_another_size(request: Request, records: Records, cell: Cell, worst: Verd
             Start,
             partial(one, request, arm, 1, (cell,), (), context, seed=0, folder="ablations"),
         )
-        values[name], note = _metric(start, cell, request.recipe.metric)
+        values[name], note = metric_of(start, cell, request.recipe.metric)
         said = said or note
     theirs, own = values[BASELINE], values[CANDIDATE]
     name = f"at-{cell}"
@@ -217,19 +168,3 @@ def _at_another_size(request: Request, records: Records, cell: Cell, worst: Verd
     if ratio > limit:
         return Ablation(name, cell, own, "cause", f"At {cell} {share}: the size decides.")
     return Ablation(name, cell, own, "not the cause", f"At {cell} {share}: slow at every size that was tried.")
-
-
-def named(found: Sequence[Ablation]) -> str:
-    """What the experiments say together, in a sentence; empty where there was none."""
-    if not found:
-        return ""
-    causes = [each.said.rstrip(".") for each in found if each.outcome == "cause"]
-    if causes:
-        return f"The cause, by experiment: {'; '.join(causes)}."
-    ran = [each for each in found if each.outcome == "not the cause"]
-    if ran:
-        return (
-            f"The cause is not known: in {len(ran)} of {len(found)} experiments the path still ran and stayed slow, "
-            "so it is in what they have in common."
-        )
-    return f"The cause is not known: in none of {len(found)} experiments did the path run with one thing changed."

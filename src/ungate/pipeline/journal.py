@@ -56,7 +56,9 @@ class Journal:
             for place, (name, task) in enumerate(steps, 1 if steps and steps[0][0] else 0)
         ]
         self._ledger.plan(self._number, new)
-        self._steps |= {step.name: step for step in new}
+        for step in new:
+            task = replace(step.task, status="completed") if self.kept(step.name) else step.task
+            self._steps[step.name] = replace(step, task=task)
 
     def once(
         self,
@@ -78,7 +80,13 @@ class Journal:
             values = {field.name: (getattr(records, field.name), getattr(after, field.name)) for field in fields(after)}
             return {name: pack(new) for name, (old, new) in values.items() if new is not old}
 
-        return self._once(name, act, difference, lambda content: revised(records, content), _none)
+        after = self._once(name, act, difference, lambda content: revised(records, content), _none)
+        self.cancel(name)  # what it left out, or was interrupted in before it did
+        return after
+
+    def result(self, name: str, kind: type[T]) -> T:
+        """What a finished step gave."""
+        return self._kept(self._folder / f"{name}.json", lambda content: unpack(kind, content))
 
     def _once(
         self,

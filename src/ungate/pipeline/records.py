@@ -90,7 +90,8 @@ class Ablation:
     """A lost candidate with one thing changed, to find out why it lost.
 
     ``value`` is the primary metric in ``cell``, None where it gave none. ``outcome`` is cause, not the cause, needed
-    (without it nothing starts), switch (without it the path does not run) or unknown; ``said`` tells it in a sentence.
+    (without it nothing starts), switch (without it the path does not run), wrong (its answers are) or unknown;
+    ``said`` tells it in a sentence.
     """
 
     name: str
