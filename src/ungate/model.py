@@ -236,7 +236,7 @@ class ScanResult:
 class Hop:
     """One step from the server's flag to the kernel.
 
-    ``kind`` is one of flag, default, call, import, jit-module, source, include, kernel. ``verified`` is
+    ``kind`` is one of flag, default, call, import, jit-module, source, include, kernel, raise. ``verified`` is
     True where the step was found in the code, None where it could not be resolved. ``tests`` are the other
     conditions on the way (sizes, world sizes, topology, device names), each as ``file:line condition``.
     ``blocker`` says why no edit can open this step (a prebuilt binary), empty where an edit can.

