@@ -175,6 +175,7 @@ class Shard:
             made.extend(self._run(self.python[file], read, searching))
             for problem in read.unread:
                 self.unread[file] = str(problem)
+            del self.opened[file]  # its nodes by type and its questions take more memory than its text
         searching = patterns("cuda")
         for source in self.cuda_chosen:
             data = self._data(source)
