@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -20,13 +21,18 @@ def launches(text: str, start: int, end: int) -> tuple[int, ...]:
     return tuple(found.start() for found in _LAUNCH.finditer(text, start, end))
 
 
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> tuple[Reading, tuple[Function, ...]]:
+    """Every rule looks at the same few files, once as they are and once as they would be."""
+    return read(text), functions(text).items
+
+
 class CodeFile:
     """One C or C++ file of the chain with the gates in it."""
 
     def __init__(self, question: Question, hop: Hop, text: str) -> None:
         self.file, self.text = hop.file, text
-        self.reading: Reading = read(text)
-        self.functions: tuple[Function, ...] = functions(text).items
+        self.reading, self.functions = _parsed(text)
         self._question = question
         self._gates = {gate.span[0]: gate for gate in hop.gates if gate.span != (0, 0)}
 
