@@ -128,7 +128,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     found += [*proof.compiles(series, overlay.root), *proof.preprocesses(series, overlay.root)]
     if request.environment.python is not None:
         python, base = request.environment.python, base_environment(request)
-        found += proof.imports(series, python, overlay.environment, base, overlay.root)
+        found += proof.imports(series, python, {**base, **overlay.environment}, base, overlay.root)
     if worst := next((finding for finding in found if finding.severity == "danger"), None):
         raise Refusal(
             f"The edited copy does not hold: {worst.what}",
