@@ -174,3 +174,22 @@ def test_a_default_that_is_declared_by_a_call_is_a_default(trace: Of) -> None:
     default = next(hop for hop in chain.hops if hop.kind == "default")
     assert (default.file, default.symbol) == ("app/hook.py", "settle")
     assert [(each.line, each.role) for each in default.gates] == [(4, "default")]
+
+
+def test_a_flag_that_only_a_field_declares_is_a_flag(trace: Of) -> None:
+    files = {
+        "app/args.py": """
+        class ServerArgs:
+            use_new_fusion: A[bool, Arg(help="x")] = False
+        """,
+        "app/run.py": """
+        from app.jit import gen_fast
+
+        def run(server_args, x):
+            if server_args.use_new_fusion:
+                return gen_fast().build_and_load().run(x)
+        """,
+        "app/jit.py": BUILDS,
+    }
+    (chain,) = ask(trace(files), "--use-new-fusion")
+    assert [hop.symbol for hop in chain.hops if hop.kind == "jit-module"] == ["gen_fast"]

@@ -62,7 +62,7 @@ def of_symbol(trace: Trace, thing: Thing, asked: str) -> Chain:
 
 def of_attribute(trace: Trace, flag: str, attribute: str) -> tuple[Chain, ...]:
     """From an attribute down: every reference that a test of it decides, and what is compiled below."""
-    known = flag_of(trace.graph, flag, attribute)
+    known = flag_of(trace.graph, flag, attribute or flag.lstrip("-").replace("-", "_"))
     attribute = attribute or (known.attribute if known else "")
     if not attribute or known is None:
         return ()

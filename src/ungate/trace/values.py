@@ -21,6 +21,7 @@ from ungate.trace.switches import tokens
 __all__ = ["Asked", "asked_for", "places_of", "registered", "under"]
 
 _MOST_PLACES = 400
+_SAID_BY_ALL = frozenset({"runner", "backend"})  # words of an enumeration's name that tell it from no other
 _SHORT = 40  # lines; a longer function that compares is no predicate
 
 
@@ -173,7 +174,8 @@ def _answers(graph: Graph, use: Use, caller: Scope, predicate: Scope, name: str)
     if graph.definitions(use.last) == 1:
         return name
     holder = use.text.rpartition(".")[0]
-    return holder if tokens(holder) & tokens(name) else ""
+    telling = tokens(name) - _SAID_BY_ALL
+    return holder if telling and telling <= tokens(holder) else ""
 
 
 def _kept(graph: Graph, asked: Asked) -> Iterator[Asked]:
