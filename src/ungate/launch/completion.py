@@ -80,7 +80,8 @@ def one_token(url: str, model: str, timeout_s: float, *, given_up: Callable[[], 
             try:
                 while (waited := time.monotonic() - begun) < timeout_s and not task.done() and not given_up():
                     await asyncio.wait({task}, timeout=min(_TICK_S, timeout_s - waited))
-                return task.result() if task.done() else Completion(waited, None, 0, f"no token for {waited:.3g} s")
+                silence = f"no token for {min(waited, timeout_s):.3g} s"
+                return task.result() if task.done() else Completion(waited, None, 0, silence)
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
