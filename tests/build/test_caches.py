@@ -87,10 +87,11 @@ def test_triton_tells_version_and_target(tmp_path: Path) -> None:
     )
     write(tmp_path / "DEF", "launcher.so")
     write(tmp_path / "GHI", "broken.json", content="{")
-    kernel, launcher, broken = found("triton", tmp_path)
+    write(tmp_path / "JKL", "endless.json", content="[" * 50_000)
+    kernel, launcher, broken, endless = found("triton", tmp_path)
     assert (kernel.name, kernel.version, kernel.arch, kernel.addressed) == ("add", "3.5.0", "sm_120", True)
     assert (launcher.name, launcher.version) == ("launcher", "")
-    assert broken.name == "GHI"
+    assert (broken.name, endless.name) == ("GHI", "JKL")
 
 
 def test_deep_gemm_refuses_half_a_kernel(tmp_path: Path) -> None:

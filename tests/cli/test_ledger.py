@@ -112,6 +112,15 @@ def test_what_cannot_be_done_is_a_sentence(words: list[str], capsys: pytest.Capt
     assert err.startswith("ungate: ") and "Traceback" not in err
 
 
+@pytest.mark.parametrize("content", ["", "null", "[" * 50_000, "1" + "0" * 5_000, "\x00"])
+def test_what_holds_no_runs_is_a_sentence(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "runs.json"
+    file.write_text(content, encoding="utf-8")
+    assert main(["ledger", "import", str(file)]) == 3
+    err = capsys.readouterr().err
+    assert err.startswith("ungate: ") and "ungate ledger export" in err
+
+
 def test_an_interrupted_run_says_how_it_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -155,6 +155,16 @@ def test_an_interrupt_that_python_drops_is_raised_again(number: signal.Signals) 
     assert time.monotonic() - begun < 30 and "Interrupted" in done.stderr
 
 
+def test_a_fault_of_its_own_is_no_finding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **keywords: object) -> None:
+        raise LookupError("nobody thought of it")
+
+    monkeypatch.setattr("ungate.cli.main.app.main", broken)
+    assert main(["ledger"]) == 3
+    err = capsys.readouterr().err
+    assert "nobody thought of it" in err and err.endswith("ungate doctor --json\n")
+
+
 def test_a_closed_stdout_is_no_traceback(tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m ungate scan "{_lab(tmp_path)}" --target sm_120 >&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100)

@@ -12,7 +12,9 @@ import pytest
 from tests.patch.site import install, story
 
 from ungate.cli.main import main
-from ungate.model import Target
+from ungate.judge.policy import dumps
+from ungate.lab.install import install as install_lab
+from ungate.model import Cell, Decision, Place, Policy, PolicyRow, Target
 from ungate.patch import open_series
 from ungate.patch.bundle import write_bundle
 from ungate.patch.content import changed
@@ -70,6 +72,42 @@ def test_a_bundle_goes_in_and_comes_out(run: Run, site: Path, bundle: Path) -> N
     assert _files(site) == before
     code, _, err = run("pop")
     assert code == 3 and "No series is pushed" in err
+
+
+def test_a_second_push_of_other_bounds_does_not_claim_to_be_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = tmp_path / "lab"
+    install_lab(lab)
+    name = "lab-allreduce-fusion"
+    policy = tmp_path / "policy.toml"
+    row = PolicyRow(Cell(4, 32, 16), Decision.KEEP, "faster")
+    policy.write_text(dumps(Policy(name, "sm_120", (row,), Place(4, None, ()))))
+    assert main(["patch", "push", name, "--target", "sm_120", "--site", str(lab)]) == 0
+    capsys.readouterr()
+    before = _files(lab)
+    assert main(["patch", "push", "--policy", str(policy), "--site", str(lab)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "it is pushed already" not in out and "For other bounds or another target, pop that one first: " in out
+    assert _files(lab) == before
+
+
+@pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"last": "", "series": [{"name": 1}]}', "[" * 50_000])
+def test_a_damaged_journal_is_a_sentence(content: str, run: Run, bundle: Path, tmp_path: Path) -> None:
+    run("push", str(bundle))
+    for name in ("stack.json", "pending.json"):
+        place = next((tmp_path / "state").rglob("stack.json")).with_name(name)
+        kept = place.read_bytes() if place.exists() else None
+        place.write_text(content)
+        for words in (["status"], ["pop"], ["push", str(bundle)], ["recover"]):
+            code, _, err = run(*words)
+            assert "Traceback" not in err and (code == 0 or (code == 3 and err.startswith("ungate: "))), err
+        assert run("pop")[0] == 3
+        if kept is None:
+            place.unlink()
+        else:
+            place.write_bytes(kept)
+    assert run("pop")[0] == 0
 
 
 def test_a_diff_in_a_pipe_is_taken_by_git(run: Run, site: Path, bundle: Path) -> None:

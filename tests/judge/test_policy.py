@@ -86,6 +86,8 @@ def test_every_policy_comes_back_as_it_was(policy: Policy) -> None:
         (('feature = "f"', 'feature = "f"\ncommand = "rm"'), "command"),
         (('decision = "keep"', 'decision = "keep"\nratio = nan'), "cell.0.ratio"),
         (("[[cell]]", "[[cell]"), "TOML"),
+        (("format = 1", "format = 1" + "0" * 5_000), "TOML"),
+        (("format = 1", "format = " + "[" * 50_000), "TOML"),
     ],
 )
 def test_another_file_is_refused_with_the_place(change: tuple[str, str], said: str) -> None:

@@ -80,6 +80,7 @@ def test_a_missing_package_is_named(tmp_path: Path) -> None:
         ("format = 1", "format = 9", "this ungate reads format 1"),
         ("format = 1", 'format = 1\nrun = "rm"', "unknown field 'run'"),
         ("format = 1", "format = [", "no TOML"),
+        ("format = 1", "format = " + "[" * 50_000, "no TOML"),
         ('name = "story"', "name = 3", "'name' is missing"),
         ("path = ", "place = ", "exactly path"),
         ("+    return flags(supported_major_versions=[9, 10, 12])", "+    return flags(supported_major_versions=[9, 10, 13])", "does not give the content"),

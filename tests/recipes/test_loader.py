@@ -52,6 +52,8 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
     ("text", "words"),
     [
         pytest.param("name = ", "not valid TOML", id="toml"),
+        pytest.param("name = " + "[" * 50_000, "not valid TOML", id="endless-nesting"),
+        pytest.param("name = 1" + "0" * 5_000, "not valid TOML", id="endless-number"),
         pytest.param(
             "", "name is missing; summary is missing; packages is missing; entries is missing", id="all-missing"
         ),

@@ -91,7 +91,7 @@ def import_(file: Path, as_json: bool) -> int:
 
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Refusal(
             f"{file} cannot be read as exported runs: {error}.",
             "Write one on the other machine: ungate ledger export --output runs.json",

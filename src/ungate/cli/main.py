@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from pathlib import Path
 from types import FrameType
 
@@ -85,6 +86,12 @@ def main(arguments: list[str] | None = None) -> int:
         _say(
             f"The operating system refused: {error}.", "Check the path and its permissions, then run the command again."
         )
+        return Exit.ERROR
+    except Exception as error:
+        # Python would leave with 1, which says findings or revert.
+        traceback.print_exc()
+        told = f"{type(error).__name__}: {error}".rstrip(": ")
+        _say(f"This is a fault of ungate itself ({told}).", "Report it with the lines above and: ungate doctor --json")
         return Exit.ERROR
     finally:
         if signal.getsignal(signal.SIGALRM) is _again:

@@ -148,8 +148,13 @@ def push(
     with progress() as report:
         checked(made, packages, found, report)
         pushed = stack.push(made, packages, deadline_s=wait)
-    standing = {each.name for each in stack.applied(pushed.root)} if not pushed.done else set()
-    note = "it is pushed already" if made.name in standing else pushed.note
+    standing = stack.applied(pushed.root) if not pushed.done else ()
+    # What it opens is open: nothing then tells the bounds and the target of the one that stands from this one's.
+    named = any(each.name == made.name for each in standing)
+    alike = named and not made.edits and not made.after
+    note = "it is pushed already" if named else pushed.note
+    if alike:
+        note = "a series of this name is pushed, and each gate that this one opens is open"
     if as_json:
         told = {"pushed": pushed.done, "note": note, "root": pushed.root, "series": made, "dropped": pushed.dropped}
         document({**told, "unsaid": unsaid, "switched_on_by": switched})
@@ -159,6 +164,9 @@ def push(
         console.print(f"'{name}' is no longer there: its packages were installed anew.", style="yellow", markup=False)
     if not pushed.done:
         console.print(f"Nothing was changed by '{made.name}': {note}.", markup=False)
+        if alike:
+            again = f"ungate patch pop --site {pushed.root}"
+            console.print(f"For other bounds or another target, pop that one first: {again}", markup=False)
         return 0
     from ungate.cli._patch_view import header, refusals
 

@@ -186,7 +186,7 @@ def loads(text: str, where: str) -> Policy:
     advice = "A run writes one: ungate run RECIPE -- SERVER COMMAND"
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # more than tomllib's own: endless numbers, endless nesting
         raise Refusal(f"The policy {where} is not valid TOML: {error}.", advice) from error
     if table.get("format") != FORMAT:
         raise Refusal(f"{where} is no policy of format {FORMAT}.", advice)

@@ -91,7 +91,7 @@ def _broken(path: Path, why: str) -> Refusal:
 def _load(path: Path) -> dict[str, object]:
     try:
         found: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # more than tomllib's own: endless numbers, endless nesting
         raise _broken(path, f"it is no TOML ({error})") from None
     for field, kind in _FIELDS.items():
         if not isinstance(found.get(field), kind):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import time
 import uuid
 from collections.abc import Iterable
@@ -98,21 +99,33 @@ class Journal:
         """The transaction that was not finished, if any."""
         try:
             found = json.loads(self._pending.read_bytes())
+            changes = tuple(
+                Change(row["file"], row["before"], row["after"], Owner(**row["owner"]) if row["owner"] else None)
+                for row in found["changes"]
+            )
+            return Pending(found["id"], found["what"], found["root"], changes, found["stack"])
         except FileNotFoundError:
             return None
-        changes = tuple(
-            Change(row["file"], row["before"], row["after"], Owner(**row["owner"]) if row["owner"] else None)
-            for row in found["changes"]
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise self.damaged(self._pending, error) from error
+
+    def damaged(self, place: Path, error: Exception) -> Refusal:
+        """A file of the journal cannot be read: what was installed can no longer be told from what was written."""
+        return Refusal(
+            f"The journal's file {place} is damaged ({type(error).__name__}: {error}), so nothing can be put back.",
+            "Install the packages again (pip install --force-reinstall --no-deps PACKAGE==VERSION), "
+            f"then remove the journal: rm -r {shlex.quote(str(self.folder))}",
         )
-        return Pending(found["id"], found["what"], found["root"], changes, found["stack"])
 
     def stack(self) -> dict[str, Any]:
         """The applied series as they were last written; see :mod:`ungate.patch.stack`."""
         try:
-            found: dict[str, Any] = json.loads(self._stack.read_bytes())
+            found = json.loads(self._stack.read_bytes())
+            return {"last": str(found["last"]), "series": list(found["series"])}
         except FileNotFoundError:
             return {"last": "", "series": []}
-        return found
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise self.damaged(self._stack, error) from error
 
     def committed(self, pending: Pending) -> bool:
         """Whether the transaction reached its point of no return."""

@@ -60,10 +60,15 @@ def locked(journal: Journal, deadline_s: float = _DEADLINE_S) -> Iterator[None]:
 def read_stack(journal: Journal) -> tuple[Applied, ...]:
     """The applied series, the first pushed first."""
     rows = journal.stack()["series"]
-    return tuple(
-        Applied(**{**row, "files": {f: (b, a) for f, (b, a) in row["files"].items()}, "riders": tuple(row["riders"])})
-        for row in rows
-    )
+    try:
+        return tuple(
+            Applied(
+                **{**row, "files": {f: (b, a) for f, (b, a) in row["files"].items()}, "riders": tuple(row["riders"])}
+            )
+            for row in rows
+        )
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise journal.damaged(journal.folder / "stack.json", error) from error
 
 
 def write_stack(series: tuple[Applied, ...]) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _table(path: Path) -> dict[str, object]:
             f"The recipe {path} is not UTF-8 text (byte {error.start}).",
             "Save it as UTF-8, then run the command again.",
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # more than tomllib's own: endless numbers, endless nesting
         raise Refusal(
             f"The recipe {path} is not valid TOML: {error}.", "Mend that place, then run the command again."
         ) from error

@@ -27,7 +27,7 @@ def _place(variables: Mapping[str, str]) -> Path:
 def _metadata(folder: Path) -> tuple[str, dict[str, Any]]:
     for file in sorted(folder.glob("*.json")):
         if not file.name.startswith("__grp__"):
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, RecursionError):
                 content = json.loads(file.read_text(encoding="utf-8"))
                 if isinstance(content, dict) and "hash" in content:
                     return file.stem, content

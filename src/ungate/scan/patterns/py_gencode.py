@@ -36,7 +36,10 @@ _LOOK_UP = re.compile(
     re.I,
 )
 _TEXT = re.compile(rb"(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", re.I)
-_KINDS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call)
+_KINDS = (
+    *(ast.Expr, ast.Raise, ast.Assign, ast.AnnAssign, ast.AugAssign),
+    *(ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call),
+)
 
 
 def _literal(node: ast.AST) -> frozenset[int] | None:
@@ -99,6 +102,10 @@ def find(file: PythonFile) -> Iterator[Draft]:
     done: set[int] = set()
     for node, scope, unit in file.walk(_TEXT, *_KINDS):
         match node:
+            case ast.Expr(value=ast.Constant() as told):  # a docstring tells of flags, it is none
+                done.add(id(told))
+            case ast.Raise():  # so does a message
+                done.update(id(each) for each in ast.walk(node) if isinstance(each, ast.Constant))
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value) | ast.AugAssign(value=value):
                 archs = _display(value)
                 if archs is not None:
@@ -125,6 +132,8 @@ _FLAGS = 'sm90a_nvcc_flags = ["-gencode=arch=compute_90a,code=sm_90a", "-O3"]\n'
 
 SAMPLES = (
     Nothing("a target that is not fixed", 'flags = [f"-gencode=arch=compute_{arch},code=sm_{arch}"]\n'),
+    Nothing("a docstring", 'def target(name):\n    """Turns ``-arch=sm_90`` into a target."""\n    return name\n'),
+    Nothing("a message", 'raise ValueError("options must look like -arch=sm_90")\n'),
     Nothing("flags without a target", 'nvcc_flags = ["-O3", "-use_fast_math"]\nbuild(nvcc_flags)\n'),
     Nothing("the name of a module with an arch in it", 'load("fused_moe_sm100")\n'),
     Nothing("a property of an arch", 'columns = cute.arch.get_max_tmem_alloc_cols("sm_100")\n'),

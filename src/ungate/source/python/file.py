@@ -81,7 +81,7 @@ def _spoken(name: str, wanted: set[bytes]) -> bool:
 _Flat = dict[type[ast.AST], list[tuple[int, ast.AST, Scope]]]
 _KINDS = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.keyword),
-    *(ast.Call, ast.Dict, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Compare),
+    *(ast.Call, ast.Dict, ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Compare, ast.Expr, ast.Raise),
 )
 
 
