@@ -17,6 +17,8 @@ __all__ = ["samples", "write_raw"]
 _SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99"})
 """They tell why a cell is invalid, and so are kept when it is."""
 
+_UNTOLD = "the server does not tell how many prompt tokens came from its prefix cache"
+
 
 def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     """Every metric of one cell of one server start; one that does not exist or must not be compared is None.
@@ -44,7 +46,8 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     for name, value, unit in values:
         unfit = result.unfit(name)
         kept = value if not unfit or name in _SIGNS else None
-        rows.append(Sample(arm, start, result.cell, name, kept, unit, unfit or known))
+        untold = _UNTOLD if name == "cached_share" and value is None else ""
+        rows.append(Sample(arm, start, result.cell, name, kept, unit, unfit or untold or known))
     return tuple(rows)
 
 
