@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.trace.conftest import TARGET, gate
 
+from ungate.errors import Refusal
 from ungate.model import Reached, Status
 from ungate.trace import Trace, ask
 from ungate.trace.ask_runtime import of_runtime, rest_of
@@ -77,6 +78,68 @@ def test_a_raise_has_its_own_gate_and_the_flag_that_leads_there(trace: Of) -> No
     ]
     (own,) = chain.hops[-1].gates
     assert (own.status(TARGET), own.reached) == (Status.CLOSED, Reached.YES)
+
+
+BARE = {
+    "app/layers/fast.py": """
+    from app.platform import is_new
+
+    class Fast:
+        def __init__(self, size):
+            assert is_new() and size > 0
+            self.size = size
+
+        def again(self, size):
+            assert is_new() and size > 0
+    """,
+    "app/layers/slow.py": """
+    from app.platform import is_new
+
+    class Slow:
+        def __init__(self, size):
+            assert is_new() and size > 0
+    """,
+    "app/platform.py": "def is_new(): ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("frames", "place"),
+    [
+        pytest.param('File "/opt/x/app/layers/slow.py", line 400, in __init__', ("app/layers/slow.py", 6), id="file"),
+        pytest.param('File "/opt/x/app/layers/fast.py", line 90, in again', ("app/layers/fast.py", 10), id="function"),
+        pytest.param(
+            '(TP0) E   File "C:\\app\\layers\\fast.py", line 2, in __init__', ("app/layers/fast.py", 6), id="log"
+        ),
+        pytest.param("", ("app/layers/fast.py", 6), id="statement-alone"),
+    ],
+)
+def test_a_traceback_without_a_message_leads_to_its_assert(trace: Of, frames: str, place: tuple[str, int]) -> None:
+    made = trace(BARE, *(gate(*at, {100}, names=("is_new",)) for at in {("app/layers/slow.py", 6), place}))
+    text = f"{frames}\n    assert is_new() and size > 0\n           ^^^^^^^^\nAssertionError\n"
+    (chain,) = ask(made, text)
+    assert (chain.hops[-1].kind, chain.hops[-1].file, chain.hops[-1].line) == ("raise", *place)
+    assert [own.status(TARGET) for own in chain.hops[-1].gates] == [Status.CLOSED]
+    assert chain.notes[0].startswith(f"The statement stands at {place[0]}:{place[1]} ")
+
+
+def test_a_few_words_of_a_file_that_is_not_here_lead_nowhere(trace: Of) -> None:
+    made = trace({"lib/csrc/run.cuh": 'void run() {\n  CHECK(ok(), "Unsupported architecture");\n}\n'})
+    assert ask(made, "Assertion error (/x/run.cuh:37): Unsupported architecture")[0].hops[-1].line == 2
+    with pytest.raises(Refusal):
+        ask(made, "Assertion error (/other/csrc/apis/attention.hpp:219): Unsupported architecture")
+
+
+def test_a_long_question_is_not_repeated_whole(trace: Of) -> None:
+    with pytest.raises(Refusal) as refused:
+        ask(trace(BARE), "first line\n" * 50 + "x y " * 500)
+    assert len(refused.value.what) < 600 and "\n" not in refused.value.what
+
+
+@pytest.mark.parametrize("text", ["assert is_old() and size > 0", "they assert is_new() and size > 0"])
+def test_a_statement_that_no_package_holds_leads_nowhere(trace: Of, text: str) -> None:
+    with pytest.raises(Refusal, match="is no flag"):
+        ask(trace(BARE), text)
 
 
 BUILDER = {

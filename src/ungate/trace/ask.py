@@ -9,7 +9,7 @@ from pathlib import Path
 from ungate.errors import Refusal
 from ungate.model import Chain
 from ungate.trace.answers import MOST_CHAINS, definitions, of_attribute, of_symbol, of_value
-from ungate.trace.ask_message import of_message
+from ungate.trace.ask_message import of_message, of_statement
 from ungate.trace.ask_runtime import of_runtime, rest_of
 from ungate.trace.ask_thrown import of_binary, of_thrown
 from ungate.trace.chain import Trace
@@ -20,6 +20,7 @@ from ungate.trace.thrown import thrown
 __all__ = ["ask", "ask_attribute"]
 
 _SHORT = 40  # characters of a message that several statements are likely to write
+_LONGEST = 300  # characters of a question that are repeated where nothing answers it
 _SURE = 0.6  # of a message's characters written out by one Python statement: no other language is asked then
 
 
@@ -44,11 +45,13 @@ def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...
     elif re.fullmatch(r"[\w.-]+", text):
         chains = _of_word(trace, text)
     if not chains and re.search(r"\s", text):
-        chains = _of_text(trace, text)
+        chains = _of_text(trace, text) or of_statement(trace, text)
     if not chains:
         where = ", ".join(f"{package.name} {package.version}".strip() for package in trace.corpus.packages)
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+        told = lines[-1] if len(lines[-1]) <= _LONGEST else lines[-1][:_LONGEST] + "…"
         raise Refusal(
-            f"'{text}' is no flag, attribute, symbol or error text of {where}.",
+            f"'{told}' is no flag, attribute, symbol or error text of {where}.",
             "Give the message as it was printed, or a name from the code: ungate why flashinfer-allreduce-fusion",
         )
     distinct: dict[tuple[tuple[str, int], ...], Chain] = {}

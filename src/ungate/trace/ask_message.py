@@ -8,6 +8,7 @@ from dataclasses import replace
 from ungate.model import Chain, Gate, Hop, Reached, Status
 from ungate.trace import above, message, raises
 from ungate.trace.answers import MOST_CHAINS, definitions, of_symbol, of_value, recipe_of
+from ungate.trace.ask_statement import statements
 from ungate.trace.chain import Trace
 from ungate.trace.gates import marked
 from ungate.trace.graph import Site
@@ -15,7 +16,7 @@ from ungate.trace.message import Raised
 from ungate.trace.names import Thing
 from ungate.trace.route import Route, thing_of, upward
 
-__all__ = ["of_message"]
+__all__ = ["of_message", "of_statement"]
 
 _MOST_NAMED = 12  # calls that are listed one by one
 _MOST_BEHIND = 2  # chains of what stands behind a flag's value
@@ -43,6 +44,18 @@ def of_message(trace: Trace, text: str) -> tuple[Chain, ...]:
     if every:
         return _of_calls(trace, text, hit, every)
     return _of_raise(trace, text, hit, own, (), same)
+
+
+def of_statement(trace: Trace, text: str) -> tuple[Chain, ...]:
+    """From a traceback without a message: the statement that it shows, and the chain of what leads there."""
+    hits = statements(trace, text)
+    if not hits:
+        return ()
+    hit = hits[0]
+    asked = raises.flags_asked(trace, hit.scope, hit.at)
+    chains = _of_raise(trace, text, hit, raises.raise_hop(trace, hit), asked, hits[1:])
+    place = f"The statement stands at {hit.scope.module.file}:{hit.line} in {hit.scope.name or '<module>'}."
+    return (replace(chains[0], notes=(place, *chains[0].notes[1:])), *chains[1:])
 
 
 def _named(trace: Trace, hit: Raised) -> list[Thing]:

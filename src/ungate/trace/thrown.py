@@ -24,6 +24,7 @@ _CHECK = re.compile(rb"\b(\w*(?:CHECK|ASSERT|ENFORCE|REQUIRE)\w*)\s*\(")
 _SIGNS = {b"EQ": "==", b"NE": "!=", b"GE": ">=", b"GT": ">", b"LE": "<=", b"LT": "<"}
 _NAMED = re.compile(r"([\w.-]+\.(?:cuh?|h|hpp|cc|cpp|inl)):\d+")
 _MOST_PLACES = 40
+_TELLING = 40  # characters shared with a message that names a file of another package
 _LONGEST = 140
 _LEVELS = 5  # includes that are followed upwards
 
@@ -69,6 +70,10 @@ def thrown(corpus: Corpus, text: str) -> tuple[Thrown, ...]:
             first, last = bisect_right(breaks, head) + 1, bisect_right(breaks, end) + 1
             found.setdefault((file, first), Thrown(file, line, first, last, condition, match[0]))
     named = {match.group(1) for match in _NAMED.finditer(text)}  # the file that the message itself names
+
+    if named and not any(corpus.natives(file) for file in named):
+        # The package that writes it is not here; a few words that another one shares say nothing of it.
+        found = {at: hit for at, hit in found.items() if hit.fixed >= _TELLING}
 
     def place(hit: Thrown) -> tuple[bool, int]:
         return hit.file.rpartition("/")[2] not in named, -hit.fixed
