@@ -38,6 +38,19 @@ def test_an_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "scann" in _refused(capsys, "scann")
 
 
+@pytest.mark.parametrize("words", [["scan", "--target", "sm_120"], ["lint"], ["known"]])
+def test_an_empty_name_is_not_the_folder_one_stands_in(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert "name" in _refused(capsys, *words, "")
+    assert "name" in _refused(capsys, *words, "  ")
+
+
+def test_nothing_compared_is_not_told_as_no_contradiction(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/__init__.py").write_text("x = 1\n")
+    assert main(["lint", str(tmp_path)]) == 0
+    assert "Nothing was compared" in capsys.readouterr().out
+
+
 def test_an_unknown_recipe_names_those_there_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     said = _refused(capsys, "run", "no-such-recipe", "--site", str(tmp_path), "--target", "sm_120", "--until", "patch")
     assert "no-such-recipe" in said and "flashinfer-allreduce-fusion" in said

@@ -15,11 +15,14 @@ __all__ = ["wanted"]
 
 def wanted(what: Sequence[str], site: Path | None, python: Path | None, report: Report) -> tuple[Package, ...]:
     """The packages of DIST, DIST==VERSION (the installed one where it is of that version) or DIR arguments."""
+    from ungate.errors import Refusal
     from ungate.host import packages
     from ungate.host.environment import resolve
 
     found: list[Package] = []
     for each in what:
+        if not each.strip():
+            raise Refusal("An empty name stands among the packages.", "Name a package or a folder: ungate scan DIR")
         if "==" in each:
             found.extend(_version(each, site, python, report))
         elif "/" in each or each.startswith(".") or Path(each).is_dir():

@@ -41,6 +41,7 @@ def known(
     result that they exclude is left out or said to be reopened; what is not known here excludes nothing.
     """
     from ungate import recipes
+    from ungate.errors import Refusal
     from ungate.host import packages
     from ungate.host.environment import resolve
     from ungate.host.facts import load
@@ -49,6 +50,8 @@ def known(
     from ungate.record.known import described, matching, topology_of
     from ungate.record.past import past
 
+    if not feature.strip():
+        raise Refusal("The feature has no name.", "Name one, or words: ungate known flashinfer-allreduce-fusion")
     goal = Target.parse(target) if target else None
     versions = packages.versions(resolve(site, python)) if site or python else None
     here = load(facts) if facts else _facts()

@@ -75,5 +75,9 @@ def _print(findings: Sequence[Finding], features: int, packages: Sequence[Packag
         out.print(Text(f"  {finding.advice}", style="dim"))
     where = ", ".join(f"{package.name} {package.version}".strip() for package in packages)
     count = {0: "No contradiction", 1: "One contradiction"}.get(len(findings), f"{len(findings)} contradictions")
+    if not features:
+        out.print(f"Nothing was compared: no recipe is of {where}, and no default of theirs asks for an architecture.")
+        out.print("Name the engine together with its libraries: ungate lint --help")
+        return
     looked = "one feature" if features == 1 else f"{features} features"
     out.print(f"{count} in {looked} of {where}.")

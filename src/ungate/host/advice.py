@@ -69,7 +69,8 @@ def _toolkit(facts: HostFacts) -> str | None:
     missing = [name for name in ("nvcc", "cuobjdump", "nvdisasm") if name not in there]
     if not missing:
         return None
-    return f"{', '.join(missing)} is missing, which ungate build needs: pip install 'ungate[toolchain]'"
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{', '.join(missing)} {verb} missing, which ungate build needs: pip install 'ungate[toolchain]'"
 
 
 def _too_old(facts: HostFacts) -> str | None:

@@ -84,7 +84,9 @@ def choose(ledger: Ledger, number: int | None) -> Row:
     here = (row for row in ledger.runs() if row.folder and (Path(row.folder) / _REQUEST).is_file())
     row_or_none = next((row for row in here if row.status != "completed"), None)
     if row_or_none is None:
-        raise Refusal("Every run has been completed, so there is none to resume.", "See them: ungate ledger")
+        raise Refusal(
+            "No run that was begun here waits for more, so there is none to resume.", "See them: ungate ledger"
+        )
     return row_or_none
 
 
