@@ -124,7 +124,7 @@ def test_with_nothing_wrong_the_next_command_is_named() -> None:
             changed(gpus=(Gpu(0, capability=120, pcie_width=4, pcie_width_max=16), PAIR[1])), "x4 of x16", id="narrow"
         ),
         pytest.param(changed(skew=("These differ.",)), "^These differ. Bring them together", id="skew"),
-        pytest.param(changed(tools=TOOLS[:2] + TOOLS[4:]), "^cuobjdump, nvdisasm is missing", id="no disassembler"),
+        pytest.param(changed(tools=TOOLS[:2] + TOOLS[4:]), "^cuobjdump, nvdisasm are missing", id="no disassembler"),
         pytest.param(changed(codes=("sm_90",)), "cannot compile for sm_120", id="old toolkit"),
         pytest.param(changed(tools=TOOLS[:4]), r"No C\+\+ compiler", id="no compiler"),
         pytest.param(changed(machine=Machine(shared_memory=64 << 20)), "/dev/shm has 64 MB", id="small shared memory"),
