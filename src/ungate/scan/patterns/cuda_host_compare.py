@@ -31,6 +31,8 @@ _REFUSES = re.compile(
     r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
     r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"
 )
+_GIVEN = re.compile(r"(?<![\w.>])major\s*=(?!=)([^;]*);")
+_DEVICE = re.compile(r"(?i)capab|prop|arch|sm_|getsm|device")
 
 
 @pattern("cuda-host-compare", kind="host-cpp-compare", language="cuda", rank=20)
@@ -39,6 +41,8 @@ def find(file: CudaFile) -> Iterator[Draft]:
     if not file.host:
         return
     for found in comparisons(file.text, file.skip):
+        if _of_a_toolkit(file.text, found.start, found.end):
+            continue
         refuses = _REFUSES.match(file.text, found.end, found.end + 600)
         yield Draft(
             line=file.line(found.first),
@@ -53,6 +57,18 @@ def find(file: CudaFile) -> Iterator[Draft]:
         )
 
 
+def _of_a_toolkit(text: str, start: int, end: int) -> bool:
+    """Whether a bare ``major`` was given a toolkit's, runtime's or driver's version just before."""
+    if not re.match(r"\s*major\s*[<>=!]=?\s*\d+\s*$", text[start:end]):
+        return False
+    given = _GIVEN.findall(text, max(0, start - 600), start)
+    return (
+        bool(given)
+        and re.search(r"version|toolkit|runtime|driver", given[-1], re.I) is not None
+        and not _DEVICE.search(given[-1])
+    )
+
+
 def _follows_if(text: str, start: int) -> bool:
     return re.search(r"\bif\s*(?:constexpr\s*)?\(\s*$", text[max(0, start - 40) : start]) is not None
 
@@ -61,6 +77,7 @@ _FROM_90 = (90, 100, 103, 107, 110, 120, 121)
 
 SAMPLES = (
     Nothing("matrix-layout", 'bool f(int major) { return a_major == "k" && num_sms >= 90 && smem_per_sm >= 100; }\n'),
+    Nothing("toolkit-macro", "int h() {\n  int major = CUDA_VERSION_MAJOR;\n  if (major >= 12) return 1;  // sm_\n}\n"),
     Nothing("two-sm-mma", "int g(int mma_sm) { if (mma_sm == 2) return 1; return 0; }  // prop.major == 9\n"),
     Nothing("toolkit-major", "int h(int runtime_major) { return cuda_major >= 12 && driver_major >= 12; }  // arch_\n"),
     Finds(
@@ -70,6 +87,11 @@ SAMPLES = (
         {2: "(sm == 89 || sm >= 120) && fast"},
     ),
     Finds("ternary", "void f(int SM) {\n  n = SM >= 90 ? 2 : 0;\n}\n", {2: _FROM_90}, {2: "SM >= 90"}),
+    Finds(
+        "major-of-a-device",
+        "int h() {\n  int major = getSMVersion() / 10;\n  if (major >= 12) return 1;\n  return 0;\n}\n",
+        {3: (120, 121)},
+    ),
     Finds("member", "bool f() {\n  return prop.major == 9;\n}\n", {2: (90,)}),
     Finds(
         "refuses",

@@ -49,6 +49,7 @@ SAMPLES = (
     Nothing("a CUDA version", 'major, minor = torch.version.cuda.split(".")\nif int(major) >= 12:\n    pass\n'),
     Nothing("a matrix layout", 'def f(a_major, major):\n    return a_major == "k" and major == "mn"\n'),
     Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
+    Nothing("another vendor's", 'def f(arch):\n    if arch.startswith(("gfx10", "gfx11")):\n        return 32\n'),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(

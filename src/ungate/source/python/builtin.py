@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING, Any
 
 from ungate.source.condition import All, Either, speaks
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["builtin", "method"]
 
+_CUDA_NAME = re.compile(r"(?:sm_?|compute_?)?\d", re.IGNORECASE)
 _TYPES = {"int": int, "str": str, "tuple": tuple, "list": list, "dict": dict, "bool": bool, "set": set}
 
 
@@ -108,8 +110,8 @@ def _of_item(item: Value, name: str, arguments: tuple[Any, ...]) -> Value:
             prefixes = arguments[0] if isinstance(arguments[0], tuple) else (arguments[0],)
             dotted = f"{item.major}.{item.minor}"
             forms = (*(f"{word}{item.number}" for word in ("sm_", "sm", "compute_", "")), dotted)
-            if not any(any(char.isdigit() for char in prefix) for prefix in prefixes):
-                raise TypeError(name)
+            if not any(_CUDA_NAME.match(prefix) for prefix in prefixes):
+                raise TypeError(name)  # no number, or another vendor's: "gfx9"
             return any(form.startswith(prefix.rstrip("af")) for form in forms for prefix in prefixes)
         case "endswith" | "find" | "count" | "split":
             raise TypeError(name)
