@@ -221,6 +221,14 @@ def test_a_policy_or_a_series_and_not_both(run: Run, site: Path, tmp_path: Path)
     for arguments in (("push",), ("push", "story", "--policy", "p.toml"), ("diff", "story", "--policy", "p.toml")):
         code, out, err = run(*arguments)
         assert code == 3 and out == "" and "SERIES, or --policy FILE" in err
+    stranger = tmp_path / "stranger.toml"
+    (tmp_path / "other.toml").write_text("a recipe of somebody else")
+    stranger.write_text(
+        'format = 1\nfeature = "other.toml"\ntarget = "sm_120"\n[[cell]]\nconcurrency = 1\nprompt_tokens = 1\n'
+        'output_tokens = 1\ndecision = "keep"\n'
+    )
+    code, _, err = run("push", "--policy", str(stranger))
+    assert code == 3 and "no recipe that comes with ungate" in err
     code, _, err = run("push", "--policy", str(tmp_path / "none.toml"))
     assert code == 3 and "none.toml" in err and "Traceback" not in err
     assert _files(site) == before

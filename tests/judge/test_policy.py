@@ -57,7 +57,7 @@ _ROWS = st.builds(
 )
 _POLICIES = st.builds(
     Policy,
-    feature=_TEXT.filter(bool),
+    feature=st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True),
     target=st.just("sm_120"),
     rows=st.lists(_ROWS, min_size=1, max_size=3).map(tuple),
     place=st.builds(
@@ -81,6 +81,8 @@ def test_every_policy_comes_back_as_it_was(policy: Policy) -> None:
     ("change", "said"),
     [
         (("format = 1", "format = 2"), "format 1"),
+        (('feature = "', 'feature = "../../etc/'), "feature"),
+        (("concurrency = 1\n", "concurrency = 100000000000000000000000000000\n"), "concurrency"),
         (('decision = "keep"', 'decision = "yes"'), "cell.0.decision"),
         (("concurrency = 1", "concurrency = 0"), "cell.0.concurrency"),
         (('feature = "f"', 'feature = "f"\ncommand = "rm"'), "command"),

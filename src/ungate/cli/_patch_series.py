@@ -61,6 +61,11 @@ def series_of_policy(
             f"The policy {path} was measured on {chosen}, not on {target}.",
             "Measure there: ungate run RECIPE -- SERVER COMMAND",
         )
+    if policy.feature not in recipes.names():
+        raise Refusal(
+            f"The policy {path} is about {policy.feature}, which is no recipe that comes with ungate.",
+            f"The recipes are: {', '.join(recipes.names())}.",
+        )
     recipe = recipes.load(policy.feature)
     packages = tuple(find(environment, name) for name in recipe.packages)
     for package in packages:

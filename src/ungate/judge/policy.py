@@ -53,7 +53,9 @@ _LARGEST = 1 << 20  # bytes
 _Word = Annotated[str, StringConstraints(min_length=1)]
 _Named = Literal["keep", "revert", "inconclusive"]
 _Ratio = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_Count = Annotated[int, Field(ge=1)]
+_Count = Annotated[int, Field(ge=1, lt=1 << 31)]
+# a recipe's name and never a path: a stranger's policy must not choose which file is read
+_Feature = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 
 
 class _Place(BaseModel):
@@ -83,7 +85,7 @@ class _Policy(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     format: Literal[1]
-    feature: _Word
+    feature: _Feature
     target: _Word
     cell: list[_Row] = Field(min_length=1)
     place: _Place = Field(default_factory=_Place)
