@@ -171,30 +171,36 @@ def test_sarif_is_valid_by_its_schema(tree: Path, capsys: pytest.CaptureFixture[
     assert list(validator.iter_errors(log)), "the schema refuses what it should"
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["with the names of an earlier scan", "without"])
 @pytest.mark.parametrize(
     "files",
     [{"engine/layer.py"}, {"engine/kernel.cuh"}, {"engine/utils.py", "engine/kernel.cuh"}, {"engine/__init__.py"}],
     ids=lambda files: "+".join(sorted(files)) if isinstance(files, set) else None,
 )
-def test_a_few_files_are_answered_as_in_a_scan_of_everything(tree: Path, files: set[str], known: bool) -> None:
+def test_a_few_files_are_answered_as_in_a_scan_of_everything(tree: Path, files: set[str]) -> None:
     whole = scan(below(tree), use_cache=False)
-    part = scan(below(tree), use_cache=False, files=frozenset(files), names=whole.names if known else None)
+    part = scan(below(tree), use_cache=False, files=frozenset(files))
     assert part.gates == tuple(gate for gate in whole.gates if gate.file in files)
     assert part.files == len(files)
 
 
 def test_a_few_files_show_what_was_edited_in_them(tree: Path) -> None:
-    before = scan(below(tree))
+    scan(below(tree))
     (tree / "layer.py").write_text(_LAYER.replace("_use_new or ", ""))
-    after = scan(below(tree), files=frozenset({"engine/layer.py"}), names=before.names)
+    after = scan(below(tree), files=frozenset({"engine/layer.py"}))
     (gate,) = (each for each in after.gates if each.line == 6)
     assert list(gate.passes) == [90]
     assert {gate.file for gate in after.gates} == {"engine/layer.py"}
 
 
-def test_an_answer_from_the_cache_has_the_names_of_the_first(tree: Path) -> None:
-    assert scan(below(tree)).names == scan(below(tree)).names != frozenset()
+def test_a_few_files_have_an_answer_in_the_cache_of_their_own_and_take_that_of_everything(tree: Path) -> None:
+    few = frozenset({"engine/layer.py"})
+    first, again = (scan(below(tree), files=few) for _ in range(2))
+    assert again.gates == first.gates != () and again.cached and not first.cached
+    assert {gate.file for gate in scan(below(tree), files=frozenset({"engine/kernel.cuh"})).gates} == {
+        "engine/kernel.cuh"
+    }
+    whole = scan(below(tree))
+    assert scan(below(tree), files=few).gates == whole.gates
 
 
 def test_a_flag_that_is_bound_again_under_itself(tmp_path: Path) -> None:
@@ -258,7 +264,6 @@ def test_a_name_without_meaning_is_not_followed_into_other_files(tree: Path) -> 
     (tree / "loop.py").write_text("from engine.probe import _, is_it\n\nif _:\n    x = 1\nif is_it:\n    x = 2\n")
     found = scan(below(tree), use_cache=False)
     assert [gate.line for gate in found.gates if gate.file == "engine/loop.py"] == [5]
-    assert "is_it" in found.names and "_" not in found.names
 
 
 def test_a_pattern_that_fails_on_a_file_costs_that_file_alone(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,6 @@ class ScanResult:
     cached: int = 0
     seconds: float = 0.0
     vendored: int | None = 0  # gates left out because they lie in third-party trees; None where none was searched
-    names: frozenset[str] = frozenset()  # under which Python modules hold answers, beside those that are spelled so
 
 
 @dataclass(frozen=True, slots=True)

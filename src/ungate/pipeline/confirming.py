@@ -18,7 +18,7 @@ def scanned_again(
     import ungate.scan
     from ungate.patch import verify
 
-    few = ungate.scan.scan(copies, report=report, files=frozenset(series.after), names=before.names)
+    few = ungate.scan.scan(copies, report=report, files=frozenset(series.after), use_cache=False)
     wrong = verify(series, before.gates, few.gates)
     if not wrong:
         return few.gates, ()

@@ -40,7 +40,7 @@ def _attribute(request: Request, records: Records, context: Context) -> Records:
 
 STAGES: tuple[Stage, ...] = (
     Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),
-    Stage("scan", "Find every gate in the packages", reading.scan),
+    Stage("scan", "Find the gates on the way from the flag to the kernel", reading.scan),
     Stage("trace", "Put the gates in order from the flag to the kernel", reading.trace),
     Stage("check", "Check whether they may be opened here", opening.check),
     Stage("patch", "Open them in an overlay and scan it again", opening.patch),

@@ -40,9 +40,11 @@ def _scanner() -> bytes:
     return digest.digest()
 
 
-def key(sources: Sequence[Source], *, vendored: bool) -> str:
-    """The name under which an answer for these files is kept."""
+def key(sources: Sequence[Source], *, vendored: bool, files: frozenset[str] | None = None) -> str:
+    """The name under which an answer for these files is kept; with ``files`` that for the gates of a few of them."""
     digest = hashlib.sha256(_scanner())
+    if files is not None:
+        digest.update("\n".join(sorted(files)).encode("utf-8", "surrogateescape") + b"\0few\n")
     digest.update(b"vendored\n" if vendored else b"own\n")
     digest.update(
         "\n".join(f"{each.root}\0{each.file}\0{each.package}\0{each.version}\0{each.stamp}" for each in sources).encode(
@@ -86,7 +88,6 @@ def load(name: str) -> ScanResult | None:
             read=0,
             cached=kept["files"],
             vendored=kept["vendored"],
-            names=frozenset(kept["names"]),
         )
     except (OSError, ValueError, EOFError, TypeError, KeyError):
         return None
@@ -111,7 +112,6 @@ def store(name: str, answer: ScanResult) -> None:
         "unread": [(each.file, each.reason) for each in answer.unread],
         "files": answer.files,
         "vendored": answer.vendored,
-        "names": sorted(answer.names),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -67,14 +67,10 @@ def _folders(sources: list[Source], parts: int) -> dict[tuple[str, ...], list[So
     return groups
 
 
-def _needed(sources: list[Source], files: frozenset[str], names: frozenset[str] | None) -> list[Source]:
-    """What must be read for the gates of a few files: headers for macros, and Python files for names not known yet."""
-    languages = {source.language for source in sources if source.file in files}
-    return [
-        source
-        for source in sources
-        if source.file in files or (source.language in languages and (source.language != "python" or names is None))
-    ]
+def _needed(sources: list[Source], files: frozenset[str]) -> list[Source]:
+    """What must be read for the gates of a few files: themselves, and headers for their macros."""
+    headers = any(source.file in files and source.language == "cuda" for source in sources)
+    return [source for source in sources if source.file in files or (headers and source.language == "cuda")]
 
 
 def _make(share: tuple[list[Source], list[tuple[str, str]], bool, frozenset[str] | None]) -> Shard:
@@ -91,7 +87,6 @@ def scan(
     report: Report | None = None,
     vendored: bool = False,
     files: frozenset[str] | None = None,
-    names: frozenset[str] | None = None,
 ) -> ScanResult:
     """Every gate of the packages; third-party trees in them are searched only with ``vendored``.
 
@@ -100,15 +95,16 @@ def scan(
     ``file`` of a gate is relative to its package's root. ``jobs`` processes read side by side; with ``use_cache`` an
     answer for the same files (by path, size and times) is taken from the cache folder. Raises Refusal.
 
-    With ``files`` (relative, as in a gate) only their gates are looked for, and the cache is left alone; they are
-    those that a scan of everything finds there. ``names`` of an earlier result then spare reading the other Python
-    files: what has been edited since must be among ``files``.
+    With ``files`` (relative, as in a gate) only their gates are looked for: at least those that a scan of everything
+    finds there, which is the answer where the cache has one.
     """
     say = report or silent
     begun = time.monotonic()
     say("listing files")
     sources, missing = select(packages, SUFFIXES)
-    kept = cache.key(sources, vendored=vendored) if use_cache and files is None else ""
+    if use_cache and files is not None and (whole := cache.load(cache.key(sources, vendored=vendored))) is not None:
+        return replace(whole, seconds=time.monotonic() - begun)
+    kept = cache.key(sources, vendored=vendored, files=files) if use_cache else ""
     if kept and (ready := cache.load(kept)) is not None:
         return replace(ready, seconds=time.monotonic() - begun)
     # here, so that processes that are forked have it all
@@ -120,21 +116,19 @@ def scan(
     foreign = any(source.vendored for source in sources)
     if files is not None:
         missing = [each for each in missing if each.file in files]
-        sources = _needed(sources, files, names)
+        sources = _needed(sources, files)
     count = 1 if len(sources) < _FEW else max(1, jobs)
     shares = [(share, everything, vendored, files) for share in _shares(sources, count)]
     with crew(_make, shares) as working:
         say("reading files", 0, len(sources))
         surveyed = working.call("survey")
         index = READER.settle(fact for facts, _ in surveyed for fact in facts)
-        told = frozenset().union(*(found for _, found in surveyed), (name.encode() for name in names or ()))
-        answers = told
-        for _ in range(_ROUNDS):
+        told = frozenset().union(*(found for _, found in surveyed))
+        for _ in range(_ROUNDS if files is None else 0):
             if not told:
                 break
             say("following names")
             told = frozenset().union(*working.call("extend", told))
-            answers |= told
         say("looking for gates")
         found: list[Found] = working.call("find", index)
     gates: list[Gate] = sorted((gate for part in found for gate in part.gates), key=lambda gate: (gate.file, gate.line))
@@ -148,7 +142,6 @@ def scan(
         read=sum(part.read for part in found),
         vendored=None if not vendored and foreign else 0,
         seconds=time.monotonic() - begun,
-        names=frozenset(name.decode() for name in answers),
     )
     if kept:
         cache.store(kept, answer)

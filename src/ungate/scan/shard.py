@@ -20,7 +20,7 @@ from ungate.scan.patterns import Pattern, patterns
 from ungate.scan.select import Source
 from ungate.source.cuda.reader import READER
 from ungate.source.python.evaluate import Evaluator
-from ungate.source.python.file import PythonFile
+from ungate.source.python.file import SHORTEST, PythonFile
 from ungate.source.python.module import PythonModule, decode
 from ungate.source.python.tokens import Wording, telling
 from ungate.source.python.world import World, dotted_name
@@ -48,7 +48,7 @@ class Shard:
     """The files of one process. ``everything`` are the Python files of all shares, for names that lead there.
 
     Third-party trees are searched only with ``vendored``. Their macros count in any case, and a name that leads into
-    them is followed. With ``files`` gates are looked for in these alone.
+    them is followed. With ``files`` gates are looked for in these alone, and every name in them is followed.
     """
 
     sources: Sequence[Source]
@@ -117,7 +117,10 @@ class Shard:
                 continue
             wording = Wording(data)
             self.words[source.file] = b" ".join(wording.words)
-            if wording.speaks():
+            if self.files is not None:
+                # of few files every name is followed, which costs less than learning from all others which to follow
+                self.chosen[source.file] = frozenset(word for word in wording.words if len(word) >= SHORTEST)
+            elif wording.speaks():
                 self.chosen[source.file] = frozenset()
         return facts, self._answers(list(self.chosen))
 

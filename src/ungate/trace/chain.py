@@ -33,14 +33,23 @@ _MOST_BUILDS = 6  # ways below one entry that are shown; more are counted in a n
 class Trace:
     """The packages under trace, read once and asked several times."""
 
-    def __init__(self, packages: Sequence[Package], scan_result: ScanResult, target: Target) -> None:
+    def __init__(self, packages: Sequence[Package], scan_result: ScanResult | None, target: Target) -> None:
         self.corpus = Corpus(packages)
         self.graph = Graph(self.corpus, builds)
         self.translations = Translations(self.corpus)
         self.binaries = Binaries(self.corpus)
-        self.gates = Gates(scan_result.gates)
+        self.gates = Gates(scan_result.gates if scan_result is not None else ())
         self.target = target
         self.switches = Switches(self.graph)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The files whose gates decide what was asked so far."""
+        return frozenset(self.gates.asked)
+
+    def attach(self, scan_result: ScanResult) -> None:
+        """From here on the gates are those of ``scan_result``; what was read of the code is kept."""
+        self.gates = Gates(scan_result.gates)
 
     def entry(self, symbol: str) -> Thing | None:
         """The function that ``package.module:name`` names, followed through re-exports."""

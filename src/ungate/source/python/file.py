@@ -27,13 +27,13 @@ from ungate.source.python.values import (
 )
 from ungate.source.reader import Unreadable
 
-__all__ = ["PythonFile", "flag_archs"]
+__all__ = ["SHORTEST", "PythonFile", "flag_archs"]
 
 _ROUNDS = 4
 
 
 _LONGEST_PREDICATE = 60
-_SHORTEST = 3
+SHORTEST = 3
 """Letters of a name that is followed: ``_`` and its like occur in every file."""
 _FLAG = re.compile(r"(?:arch|code)[=:, ]+\[?\"?(?:sm|compute|lto)_([0-9]{2,3}[af]?)\b")
 
@@ -191,7 +191,7 @@ class PythonFile:
                 chosen[piece.start] = (unit, scope)
                 self.evaluator.concentrate({name.decode() for name in wanted})
                 for name in self._answers(unit, scope, wanted):
-                    if len(name) < _SHORTEST:
+                    if len(name) < SHORTEST:
                         continue
                     if scope.kind == "module":
                         shared.add(name)
