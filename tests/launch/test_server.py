@@ -280,7 +280,8 @@ def test_a_server_whose_steps_end_is_slow_and_not_hung(
                 assert watch.fault is None
                 time.sleep(0.05)
         assert ended.is_set()
-        assert "lab:steps_total grew from" in watch.slow
+        # On a busy machine the awaited token may come after all, before the counter is asked.
+        assert "lab:steps_total grew from" in watch.slow or "one token took" in watch.slow
     finally:
         server.stop(1.0)
 

