@@ -47,7 +47,16 @@ class Server:
     """A running server; use :func:`serve` or :func:`start` to get one, and :meth:`stop` to end it."""
 
     def __init__(
-        self, child: Child, *, log: Path, engine: Engine, port: int, argv: Sequence[str], deadline_s: float
+        self,
+        child: Child,
+        *,
+        log: Path,
+        engine: Engine,
+        port: int,
+        argv: Sequence[str],
+        deadline_s: float,
+        segments: Segments,
+        used: tuple[int, ...],
     ) -> None:
         self._child = child
         self._stopped: Stopped | None = None
@@ -58,8 +67,8 @@ class Server:
         self.log = Log(log)
         self.model = engine.model(argv)
         self.deadline_s = deadline_s
-        self.segments = Segments(engine.segments)
-        self._memory = memory.used()
+        self.segments = segments
+        self._memory = used
 
     @property
     def pid(self) -> int:
@@ -166,8 +175,12 @@ def start(
     log = _next_log(folder)
     # What the arm sets wins over what the engine file sets, and that over what ungate was started with.
     full = {**os.environ, **engine.environment, **(environment or {})}
+    # What there is before the start, so that what is left after the end can be told from it.
+    segments, used = Segments(engine.segments), memory.used()
     child = Child.start(placed, log=log, env=full, cwd=cwd)
-    return Server(child, log=log, engine=engine, port=port, argv=placed, deadline_s=deadline_s)
+    return Server(
+        child, log=log, engine=engine, port=port, argv=placed, deadline_s=deadline_s, segments=segments, used=used
+    )
 
 
 @contextmanager
