@@ -168,6 +168,32 @@ def test_an_interrupt_that_python_drops_is_raised_again(number: signal.Signals) 
     assert time.monotonic() - begun < 30 and "Interrupted" in done.stderr
 
 
+_IN_GENERATED_CODE = """
+import os, signal, sys
+from ungate.cli import doctor
+from ungate.cli.main import main
+
+def work(*_, **__):
+    exec("os.kill(os.getpid(), signal.SIGINT)")  # as while a dataclass is defined
+
+doctor.doctor.callback = work
+sys.exit(main(["doctor"]))
+"""
+
+
+def test_an_interrupt_of_generated_code_leaves_with_the_code_too(tmp_path: Path) -> None:
+    (tmp_path / "interrupted_there.py").write_text(_IN_GENERATED_CODE)
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted_there"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert done.returncode == 130 and "Interrupted" in done.stderr
+
+
 def test_a_fault_of_its_own_is_no_finding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object, **keywords: object) -> None:
         raise LookupError("nobody thought of it")

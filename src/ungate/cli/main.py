@@ -50,6 +50,23 @@ def _end_politely() -> None:
             signal.signal(signal.SIGINT, _interrupt)
 
 
+def _arrived(number: int, frame: FrameType | None) -> None:
+    """What a pending alarm does once the interrupt has arrived: nothing."""
+
+
+def _leave_by_code() -> None:
+    """Have Python leave with the exit code that is returned.
+
+    Python remembers a KeyboardInterrupt that passed through ``exec`` of a string, as dataclasses and named tuples run
+    it while modules are imported, and then ends itself with SIGINT whatever code it was left with; the next ``exec``
+    clears that (``unhandled_keyboard_interrupt`` in CPython's Python/pythonrun.c and Modules/main.c).
+    """
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGALRM) is _again:
+        signal.signal(signal.SIGALRM, _arrived)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    exec("")
+
+
 def _have_streams() -> None:
     """Closed standard streams (``>&-``) are None in Python; output to them goes nowhere."""
     if sys.stdout is None:
@@ -68,6 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(refusal.what, refusal.next_step)
         return refusal.code
     except (click.Abort, KeyboardInterrupt) as interrupt:
+        _leave_by_code()
         # click hands ctrl-C on as an Abort, with what was raised as its cause.
         _say(_INTERRUPTED, str(interrupt.__cause__ or interrupt))
         return Exit.INTERRUPTED
@@ -94,8 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
         _say(f"This is a fault of ungate itself ({told}).", "Report it with the lines above and: ungate doctor --json")
         return Exit.ERROR
     finally:
-        if signal.getsignal(signal.SIGALRM) is _again:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        _leave_by_code()
     return code if isinstance(code, int) else Exit.DONE
 
 
