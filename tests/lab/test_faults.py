@@ -33,16 +33,26 @@ def read(*texts: str) -> list[object]:
 
 
 def test_a_fault_befalls_the_last_rank() -> None:
-    assert read("", "hang-at-start", "slow-start:1.5", "slow-steps:0.2", "die-after:20") == [
+    assert read("", "hang-at-start", "slow-start:1.5", "slow-steps:0.2", "die-after:20", "slow-steps:6@4") == [
         ["", "", 0],
         ["", "hang-at-start", 0],
         ["", "slow-start", 1.5],
         ["", "slow-steps", 0.2],
         ["", "die-after", 20],
+        ["", "slow-steps", 6],
     ]
 
 
 def test_a_misspelt_fault_is_an_error() -> None:
-    texts = ("nonsense", "die-after", "die-after:x", "hang-after:-1", "slow-start:", "DIE-AT-START")
+    texts = (
+        "nonsense",
+        "die-after",
+        "die-after:x",
+        "hang-after:-1",
+        "slow-start:",
+        "DIE-AT-START",
+        "slow-steps:1@",
+        "hang-at-start@2@3",
+    )
     for text, told in zip(texts, read(*texts), strict=True):
         assert told == f"LAB_FAULT={text!r} is not a fault; labengine/faults.py lists them."

@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from ungate.measure import load
-from ungate.measure.collapse import Collapse, Curve, curves
+from ungate.measure.collapse import LIMIT_S, Collapse, Curve, Life, curves
 from ungate.measure.load import Progress
 from ungate.measure.result import LoadResult, Stop
 from ungate.measure.selfcheck import fake_server
 from ungate.model import Cell, Sample
 
 HEALTHY = Curve(tuple(range(1, 21)), tuple(100 * n for n in range(1, 21)))  # 100 tokens a second
+NONE = Life()
 LATE = Curve(tuple(range(1, 21)), tuple(0 if n < 8 else 100 * (n - 7) for n in range(1, 21)))  # first token after 7 s
 
 
@@ -17,9 +18,9 @@ def at(seconds: float, tokens: int, phase: str = "measure") -> Progress:
     return Progress(phase, seconds, 0, 0, tokens, None)
 
 
-def fed(collapse: Collapse, points: list[tuple[float, int]], phase: str = "measure", slow: str = "") -> Stop | None:
+def fed(collapse: Collapse, points: list[tuple[float, int]], phase: str = "measure", life: Life = NONE) -> Stop | None:
     for seconds, tokens in points:
-        if stop := collapse.stop(at(seconds, tokens, phase), slow):
+        if stop := collapse.stop(at(seconds, tokens, phase), life):
             return stop
     return None
 
@@ -33,7 +34,7 @@ def test_fewer_than_half_of_the_baselines_tokens_end_a_load_as_a_measurement() -
 def test_a_few_tokens_behind_a_long_prompt_are_no_figure_yet() -> None:
     crawling = [(float(n), max(0, (n - 8) // 2)) for n in range(1, 90)]
     stop = fed(Collapse([HEALTHY], 8.0), crawling)
-    assert stop is not None and stop.reason.startswith("collapsed: 26 tokens in 60 s")
+    assert stop is not None and stop.reason.startswith("collapsed: 24 tokens in 57 s")
     quicker = [(float(n), max(0, 4 * (n - 8))) for n in range(1, 90)]
     stop = fed(Collapse([HEALTHY], 8.0), quicker)
     assert stop is not None and stop.reason.startswith("collapsed: 32 tokens in 16 s")
@@ -53,11 +54,41 @@ def test_what_is_no_collapse_goes_on(healthy: list[Curve], points: list[tuple[fl
     assert fed(Collapse(healthy, 20.0), points) is None, why
 
 
-def test_silence_is_a_measurement_only_of_a_server_that_works() -> None:
+@pytest.mark.parametrize(
+    "life", [Life(slow="lab:steps_total grew from 3 to 4"), Life(busy="its processes used 1.9 cores")]
+)
+def test_silence_is_a_measurement_only_of_a_server_that_works(life: Life) -> None:
     points = [(float(n), 0) for n in range(1, 130)]
-    assert fed(Collapse([HEALTHY], 20.0), points) is None
-    stop = fed(Collapse([HEALTHY], 20.0), points, slow="lab:steps_total grew from 3 to 4")
-    assert stop is not None and stop.usable and "lab:steps_total grew" in stop.reason
+    still = Collapse([HEALTHY], 20.0)
+    assert fed(still, points) is None and not still.silent
+    collapse = Collapse([HEALTHY], 20.0)
+    stop = fed(collapse, points, life=life)
+    assert stop is not None and stop.usable and life.words in stop.reason
+    assert collapse.silent, "whether it answers at all is still to be asked"
+
+
+@pytest.mark.parametrize("load_s", [4.0, 20.0, 600.0])
+@pytest.mark.parametrize("per_s", [0.0, 0.05, 1.0, 20.0])
+@pytest.mark.parametrize("warm_s", [0, 10, 30])
+def test_a_collapse_ends_within_the_limit_whatever_was_asked_for(load_s: float, per_s: float, warm_s: int) -> None:
+    collapse, life = Collapse([HEALTHY], load_s), Life(busy="its processes used 1.9 cores")
+    for n in range(1, warm_s + 1):
+        collapse.stop(at(float(n), int(per_s * n), "warm-up"), life)
+    base = int(per_s * warm_s)
+    points = [(n / 5, base + int(per_s * n / 5)) for n in range(1, 5 * 700)]
+    stopped = next(point for point, _ in points if collapse.stop(at(point, base + int(per_s * point)), life))
+    assert warm_s + stopped <= LIMIT_S - 1
+    assert stopped >= min(load_s, 20.0)
+
+
+def test_a_silent_warm_up_is_cut_short_where_the_server_is_known_to_work() -> None:
+    silence = [(float(n), 0) for n in range(1, 100)]
+    assert fed(Collapse([HEALTHY], 20.0), silence, "warm-up") is None
+    stop = fed(Collapse([HEALTHY], 20.0), silence, "warm-up", Life(busy="its processes used 1.9 cores"))
+    assert stop is not None and stop.usable and "1.9 cores" in stop.reason
+    seldom = [(float(n), n // 8) for n in range(1, 100)]
+    stop = fed(Collapse([HEALTHY], 20.0), seldom, "warm-up", Life(slow="lab:steps_total grew from 3 to 4"))
+    assert stop is not None and "tokens in 10 s" in stop.reason
 
 
 def test_a_slow_warm_up_is_cut_short_once_tokens_show_that_it_is_slow() -> None:

@@ -12,7 +12,7 @@ from ungate.measure.telemetry import Window
 from ungate.model import Arm, Cell, Decision, Place, Policy, PolicyRow, Sample, Target, Verdict
 from ungate.pipeline import Request, new_folder, run
 from ungate.pipeline.codec import pack, revised, unpack
-from ungate.pipeline.records import Ablation, Records, StartRecord
+from ungate.pipeline.records import Ablation, EarlyEnd, Records, StartRecord
 from ungate.recipes import load
 
 CELL = Cell(4, 64, 32)
@@ -43,7 +43,7 @@ def test_the_records_of_a_real_run_come_back_equal(tmp_path: Path, monkeypatch: 
 def test_what_a_server_gave_comes_back_equal() -> None:
     records = Records(
         arms=(Arm("candidate", {"A": ""}, ("--x",), "d"),),
-        starts=(StartRecord("candidate", 1, None, "it died", 3.5, None, 0, 2),),
+        starts=(StartRecord("candidate", 1, None, "it died", 3.5, None, 0, 2, (EarlyEnd(CELL, "hung", 48.2, "why"),)),),
         samples=(Sample("candidate", 1, CELL, "m", None, "s", "n"), Sample("baseline", 0, CELL, "m", 1.5, "s")),
         telemetry=({"arm": "baseline", "start": 0, "value": 2.0},),
         windows={("candidate", 1, CELL): Window("c", 1.0, None, 2.0, None, None, (("0/power", None),))},

@@ -15,9 +15,10 @@ from ungate.judge import Guard, order, plan
 from ungate.judge import policy as policies
 from ungate.measure.telemetry import Window
 from ungate.model import Arm, Cell, Decision, Sample, Target, Variant
+from ungate.pipeline.ending import early_ends
 from ungate.pipeline.judging import judge
 from ungate.pipeline.policies import NAME, tensor_parallel
-from ungate.pipeline.records import Context, Records, Request, StartRecord
+from ungate.pipeline.records import Context, EarlyEnd, Records, Request, StartRecord
 from ungate.pipeline.telling import following
 from ungate.recipes import load
 
@@ -103,6 +104,55 @@ def test_further_arms_are_judged_against_the_same_baseline(tmp_path: Path) -> No
     assert found["newer", SMALL] is found["newer", LARGE] is Decision.KEEP
     assert found["broken", SMALL] is Decision.REVERT and found["candidate", LARGE] is Decision.REVERT
     assert "3 of 12" in next(v.reason for v in judged.verdicts if v.arm == "broken")
+
+
+def _hung(records: Records, arms: dict[str, str], starts: int = 99) -> Records:
+    """The same records, but LARGE gave nothing in the first ``starts`` of each of these arms, which ended as said."""
+    broke = {arm: [s.start for s in records.starts if s.arm == arm][:starts] for arm in arms}
+    return replace(
+        records,
+        starts=tuple(
+            replace(s, early=(EarlyEnd(LARGE, arms[s.arm], 48.2, "No token for 12 s: nobody works."),))
+            if s.start in broke.get(s.arm, ())
+            else s
+            for s in records.starts
+        ),
+        samples=tuple(
+            replace(s, value=None, note="stopped early") if s.cell == LARGE and s.start in broke.get(s.arm, ()) else s
+            for s in records.samples
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arms", "starts", "decision"),
+    [
+        ({"candidate": "hung"}, 99, Decision.REVERT),
+        ({"candidate": "ended"}, 99, Decision.REVERT),
+        ({"candidate": "unfinished"}, 99, Decision.INCONCLUSIVE),
+        ({"candidate": "hung", "baseline": "hung"}, 99, Decision.INCONCLUSIVE),
+        ({"candidate": "hung"}, 3, Decision.INCONCLUSIVE),
+    ],
+)
+def test_a_cell_that_breaks_the_server_in_every_start_is_lost(
+    tmp_path: Path, arms: dict[str, str], starts: int, decision: Decision
+) -> None:
+    judged = judge(_request(tmp_path), _hung(_records(BOTH), arms, starts), CONTEXT)
+    assert _decisions(judged) == {("candidate", SMALL): Decision.KEEP, ("candidate", LARGE): decision}
+    reason = next(verdict.reason for verdict in judged.verdicts if verdict.cell == LARGE)
+    assert ("breaks down under this load in 4 of 4 starts" in reason) is (decision is Decision.REVERT)
+    assert judged.policy is not None and judged.policy.spans() == ((1, 1),)
+
+
+def test_what_was_ended_early_is_told_by_cell_and_arm() -> None:
+    early = [EarlyEnd(LARGE, "collapsed", seconds, "collapsed: 40 tokens in 20 s") for seconds in (21.4, 50.9)]
+    starts = [StartRecord("candidate", number, 1.0, early=(each,)) for number, each in enumerate(early)]
+    starts += [StartRecord("candidate", 2, 1.0), StartRecord("candidate", -1, 1.0), StartRecord("candidate", 3, None)]
+    (sentence,) = early_ends(starts)
+    assert sentence == (
+        f"{LARGE}, candidate: collapsed in 2 of 3 starts, and the load was ended after 21 to 51 s "
+        "(collapsed: 40 tokens in 20 s)."
+    )
 
 
 def _guard(judged: Records, words: str) -> Guard:

@@ -107,6 +107,7 @@ def _document() -> dict[str, Any]:
             {"name": "pdl-off", "cell": CELL, "value": 3.2, "outcome": "not the cause", "said": "PDL off: <slow>."},
             {"name": "without-01", "cell": CELL, "value": 97.0, "outcome": "cause", "said": "Without a.py: fast."},
         ],
+        "early": ["c4-i64-o32, candidate: collapsed in 2 of 2 starts, and the load was ended after 21 s <x>."],
         "cause": "The cause, by experiment: without a.py: fast.",
         "tasks": [{"content": "Scan", "status": "completed", "priority": "high"}],
         "next": ["Keep the baseline."],
@@ -137,6 +138,7 @@ def test_every_section_is_there_and_nothing_points_outside() -> None:
 
 def test_text_of_the_run_is_escaped() -> None:
     page = render(_document())
+    assert "ended after 21 s &lt;x&gt;" in page
     assert "&lt;script&gt;" in page and "&lt;b&gt;" in page and "PDL off: &lt;slow&gt;" in page
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ungate.cli._why import chain_told
 from ungate.model import Decision, Finding, Series, Target, Verdict
+from ungate.pipeline.ending import early_ends
 from ungate.pipeline.records import Records, Request
 
 __all__ = ["findings", "told"]
@@ -123,6 +124,8 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
         if records.plan is not None:
             yield Text(records.plan.sentence, style="dim")
         yield from _verdicts(records.verdicts)
+        for sentence in early_ends(records.starts):
+            yield Text(sentence, style="dim")
     if records.ablations:
         yield _title("Why it lost")
         yield Text(records.cause)

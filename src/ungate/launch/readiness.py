@@ -230,13 +230,22 @@ class _Wait:
         self._arrivals.append(time.monotonic())
 
     def _steady(self) -> bool:
-        """Whether a round that takes long has shown its speed: as many tokens in the last span as in the one before."""
+        """Whether a round that takes long has shown its speed: as many tokens in the last span as in the one before.
+
+        Where tokens come so seldom that a span holds few, the spans become longer, and may differ by one step's tokens.
+        """
         now, arrivals = time.monotonic(), self._arrivals
-        if not arrivals or now - arrivals[0] < _ENOUGH_S or not self._announced:
+        if not arrivals or (lasted := now - arrivals[0]) < _ENOUGH_S or not self._announced:
             return False
-        late = sum(now - _SPAN_S < moment for moment in arrivals)
-        early = sum(now - 2 * _SPAN_S < moment <= now - _SPAN_S for moment in arrivals)
-        return min(late, early) >= _FEWEST and abs(late - early) <= SETTLED * early
+        span = max(_SPAN_S, lasted / 3)
+        late = sum(now - span < moment for moment in arrivals)
+        early = sum(now - 2 * span < moment <= now - span for moment in arrivals)
+        slack = SETTLED * early
+        if min(late, early) < _FEWEST:
+            if not early or lasted < 2 * _ENOUGH_S:
+                return False
+            slack = max(slack, float(self._cell.concurrency))
+        return late > 0 and abs(late - early) <= slack
 
     async def _watched(self, work: Coroutine[None, None, T], enough: Callable[[], bool] = lambda: False) -> T | None:
         """The result of ``work``; None when ``enough`` said that it need not be awaited."""

@@ -15,11 +15,15 @@ from ungate.launch.log import Log
 from ungate.launch.server import Server
 from ungate.launch.tree import Worker, cpu_s
 
-__all__ = ["Counters", "Signs"]
+__all__ = ["Busiest", "Counters", "Signs"]
 
 Counters = Callable[[], Mapping[str, float]]
 """Those of the engine's counters of progress that the server has now; empty when it does not answer."""
 
+Busiest = Callable[[], float | None]
+"""The utilisation of the busiest GPU in percent; None where there is none or it does not tell."""
+
+_WORKING = 50.0  # percent of a GPU, far from the 0 of one at rest and the 100 of a kernel that computes or polls
 _ASLEEP = 0.01  # of a core: below this a process does nothing but be woken by timers
 _BUSY = 0.1  # of a core: an HTTP server that waits takes less; on a busy machine who spins gets little more
 
@@ -27,8 +31,9 @@ _BUSY = 0.1  # of a core: an HTTP server that waits takes less; on a busy machin
 class Signs:
     """Looked at every second while no token comes; all times are ``time.monotonic`` seconds."""
 
-    def __init__(self, server: Server, workers: tuple[Worker, ...], counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, server: Server, workers: tuple[Worker, ...], counters: Counters, gpu: Busiest) -> None:
+        self._counters, self._gpu = counters, gpu
+        self._utilisation: float | None = None
         self._last: Mapping[str, float] = {}
         self._log, self._steps = Log(server.log.path), re.compile(server.engine.steps) if server.engine.steps else None
         self._log.skip()
@@ -51,6 +56,7 @@ class Signs:
         if self._steps and (lines := [line for line in self._log.lines() if self._steps.search(line)]):
             self.moved_at, self.moved = now, f"its log says: {lines[-1].strip()[:100]}"
         self._cpu.append((now, {pid: cpu_s([pid]) for pid in self._pids}))
+        self._utilisation = self._gpu()
 
     def still_s(self, now: float) -> float:
         """Seconds since a step was last seen to end, or since the first look."""
@@ -59,19 +65,23 @@ class Signs:
     def idle(self, span_s: float) -> bool:
         """Whether nobody has worked for ``span_s``: no rank, or where ranks are not known, no process.
 
-        One rank at rest says nothing: it may wait for another that computes. False before the span is covered.
+        One rank at rest says nothing: it may wait for another that computes, or all of them for their GPUs. False
+        before the span is covered.
         """
         spent = self._spent(span_s)
-        if not spent:
+        if not spent or (self._utilisation or 0.0) >= _WORKING:
             return False
         if self._ranks:
             return all(spent.get(rank.pid, 0.0) < _ASLEEP * span_s for rank in self._ranks)
         return sum(spent.values()) < _BUSY * span_s
 
-    def cores(self, span_s: float) -> float | None:
-        """Cores that all processes together used over ``span_s``; None when the span is not covered yet."""
+    def busy(self, span_s: float) -> str:
+        """In words what the processes and GPUs did over ``span_s``; empty when the span is not covered yet."""
         spent = self._spent(span_s)
-        return sum(spent.values()) / span_s if spent else None
+        if not spent:
+            return ""
+        gpu = "" if self._utilisation is None else f" and the busiest GPU was at {self._utilisation:.0f} %"
+        return f"its processes used {sum(spent.values()) / span_s:.1f} cores{gpu}"
 
     def unmoved(self) -> str:
         """What did not move, in words."""

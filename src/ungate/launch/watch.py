@@ -7,6 +7,7 @@ only slow, and a candidate that has collapsed is slow: what tells them apart are
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from types import TracebackType
 
 from ungate.launch.completion import Completion, one_token
 from ungate.launch.server import Server
-from ungate.launch.signs import Counters, Signs
+from ungate.launch.signs import Busiest, Counters, Signs
 from ungate.launch.tree import Worker, compiling, workers
 
 __all__ = ["Fault", "Watch"]
@@ -40,13 +41,18 @@ def _untold() -> Mapping[str, float]:
     return {}
 
 
+def _no_gpu() -> float | None:
+    return None
+
+
 class Watch:
     """Watches a ready server in a thread for the length of a block; ``fault`` is None while all is well.
 
     A dead worker is noticed within half a second, one stopped by a signal within three. Without tokens for
     ``quiet_s`` a probe is sent; it has waited ``patience_s`` in vain when a hang is declared, unless steps of the
     model end (``counters`` tells the engine's counters of progress; its log may): then the server is slow, as long as
-    they do. Where none ends but some rank is busy, one step may take up to ``step_s``.
+    they do. Where none ends but some rank is busy, one step may take up to ``step_s``; ``gpu`` tells the utilisation
+    of the busiest GPU in percent, since ranks that wait for theirs may use no CPU time at all.
     :meth:`progress` takes the load's token counter; ``slow`` is empty or tells why silence was taken for slowness.
     """
 
@@ -58,9 +64,10 @@ class Watch:
         patience_s: float = 12.0,
         step_s: float = _LONGEST_STEP_S,
         counters: Counters = _untold,
+        gpu: Busiest = _no_gpu,
     ) -> None:
         self._server, self._quiet_s, self._patience_s, self._step_s = server, quiet_s, patience_s, step_s
-        self._counters = counters
+        self._counters, self._gpu = counters, gpu
         self._workers: tuple[Worker, ...] = ()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ungate-watch", daemon=True)
@@ -68,6 +75,9 @@ class Watch:
         self._tokens = 0
         self._stopped_at: dict[int, float] = {}
         self._probe: _Probe | None = None
+        self._silence_told = ("", "")
+        self._answered_at = -math.inf
+        self._anew = False
         self.fault: Fault | None = None
         self.slow = ""
 
@@ -75,6 +85,25 @@ class Watch:
         """Tell how many tokens have arrived so far; any change is a sign of life."""
         if tokens != self._tokens:
             self._tokens, self._alive_at = tokens, time.monotonic()
+            self._silence_told = ("", "")
+
+    @property
+    def silence(self) -> tuple[str, str]:
+        """Of the silence that lasts now: why the server is slow, or else busy; both empty while neither is known."""
+        return self._silence_told
+
+    def answers(self, timeout_s: float) -> bool:
+        """Whether the server answers one more token within ``timeout_s``: asked when a silent load has been given up.
+
+        A request that takes a step of up to ``step_s`` is awaited; False at once when a fault is declared meanwhile.
+        """
+        begun = time.monotonic()
+        self._anew = True
+        while self.fault is None and time.monotonic() - begun < timeout_s:
+            if self._answered_at > begun and not self._anew:
+                return True
+            time.sleep(_TICK_S / 2)
+        return False
 
     def __enter__(self) -> Watch:
         self._workers = workers(self._server.pids(), self._server.pid, self._server.engine)
@@ -93,12 +122,19 @@ class Watch:
             while not self._end.wait(_TICK_S) and self.fault is None:
                 now = time.monotonic()
                 self.fault = self._processes(now)
-                if self.fault is None and self._probe is not None:
+                if self._anew:
+                    # What was asked during the load stands behind its requests, and has waited as long as they did.
+                    self._close()
+                    self._probe, self._anew = self._ask(), False
+                elif self.fault is None and self._probe is not None:
                     self.fault = self._judge(self._probe, now)
                 elif self.fault is None and now - self._alive_at > self._quiet_s:
-                    self._probe = _Probe(self._server, Signs(self._server, self._workers, self._counters))
+                    self._probe = self._ask()
         finally:
             self._close()
+
+    def _ask(self) -> _Probe:
+        return _Probe(self._server, Signs(self._server, self._workers, self._counters, self._gpu))
 
     def _fault(self, kind: str, what: str) -> Fault:
         return Fault(kind, what, time.monotonic() - self._begun)
@@ -121,6 +157,7 @@ class Watch:
         if self._probe is not None:
             self._probe.close()
             self._probe = None
+            self._silence_told = ("", "")
 
     def _judge(self, probe: _Probe, now: float) -> Fault | None:
         if self._alive_at > probe.begun:
@@ -133,8 +170,11 @@ class Watch:
                 return self._fault("hang", f"The server makes no tokens: {answer.fault}.")
             # One rank may compile in the middle of serving while its peers wait; that ends by itself.
             self._alive_at = now
-            if not answer.fault and waited > self._patience_s:
-                self.slow = f"one token took {waited:.0f} s"
+            if not answer.fault:
+                self._answered_at = now
+                self._silence_told = (f"a short request was answered in {waited:.0f} s", "")
+                if waited > self._patience_s:
+                    self.slow = f"one token took {waited:.0f} s"
             return None
         signs = probe.signs
         still = signs.still_s(now)
@@ -143,6 +183,7 @@ class Watch:
         probe.judged_at = now
         if still < self._patience_s:
             self.slow = f"no token for {now - self._alive_at:.0f} s, but {signs.moved}"
+            self._silence_told = (signs.moved, "")
             return None
         if compiling(self._server.pids()):
             self._close()
@@ -152,12 +193,13 @@ class Watch:
 
     def _silence(self, signs: Signs, waited: float, still: float) -> Fault | None:
         """No token and no step: at rest is hung at once, busy only when no step can take that long."""
-        idle, cores = signs.idle(self._patience_s), signs.cores(self._patience_s)
+        idle, busy = signs.idle(self._patience_s), signs.busy(self._patience_s)
         if not idle and still < self._step_s:
+            self._silence_told = ("", busy)
             return None
         said = f"The server makes no tokens: no token for {waited:.0f} s, {signs.unmoved()}"
-        if cores is not None:
-            said += f", its processes used {cores:.1f} cores meanwhile"
+        if busy:
+            said += f", {busy} meanwhile"
         return self._fault("hang", f"{said}: {'nobody works' if idle else 'it spins'}.")
 
 

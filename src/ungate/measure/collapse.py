@@ -16,17 +16,38 @@ from ungate.measure.load import Progress
 from ungate.measure.result import Stop
 from ungate.model import Sample
 
-__all__ = ["COLLAPSE", "Collapse", "Curve", "curves"]
+__all__ = ["COLLAPSE", "LIMIT_S", "Collapse", "Curve", "Life", "curves"]
 
 COLLAPSE = 0.5
 """A candidate with fewer than this share of the baseline's tokens is not awaited to the end of its requests."""
+
+LIMIT_S = 60.0
+"""A load that has collapsed ends within so many seconds of its beginning, its warm-up included."""
 
 _STEPS, _STEP_S = 240, 0.5  # of a curve that is computed
 _FEWEST = 32  # tokens, below which a few late ones would decide
 _WARM_UP_S = 20.0  # of a slow warm-up: compilation is over by then, or the tokens that come tell nothing of it
 _RECENT_S = 10.0
-_LONG_S = 60.0  # of a load after which few tokens are taken as they are
-_SILENCE_S = 120.0  # of a load without any token by a server that works
+_SPARE_S = 3.0  # before the limit: what ends a load must be noticed, and its requests given up
+_LEAST_S = 20.0  # of a measured phase behind a warm-up that took long, for its figure to be one
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Why a server that sends no token is not taken to hang; each empty where nothing says so.
+
+    ``slow``: steps of the model end. ``busy``: none was seen to end, but somebody works or spins.
+    """
+
+    slow: str = ""
+    busy: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.slow or self.busy
+
+
+_UNTOLD = Life()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +88,16 @@ class Collapse:
     """Asked at each progress of one load; ``curve`` is this load's own, for those that come after it.
 
     ``healthy`` are the baseline's curves of the same cell: without any nothing is ever stopped. ``load_s`` is how
-    long the load is to last. A stop comes when it has lasted so long, and not before there are 32 tokens or a minute is
-    over: the figure of a shorter time would be of the prompts alone. What is saved are the last requests' ends.
+    long the load is to last. A stop comes when it has lasted so long or the limit is near; with fewer than 32 tokens
+    not before the latter: the figure of a shorter time would be of the prompts alone.
     """
 
     def __init__(self, healthy: Sequence[Curve], load_s: float) -> None:
-        self._healthy, self._sure_s = tuple(healthy), max(2.0, load_s)
-        self._phase, self._base = "", 0
+        self._healthy, self._load_s = tuple(healthy), max(2.0, load_s)
+        self._phase, self._base, self._before_s = "", 0, 0.0
         self._points: list[tuple[float, int]] = []
         self._total = 0
+        self.silent = False
 
     @property
     def curve(self) -> Curve | None:
@@ -84,12 +106,14 @@ class Collapse:
             return None
         return Curve(tuple(seconds for seconds, _ in self._points), tuple(tokens for _, tokens in self._points))
 
-    def stop(self, progress: Progress, slow: str = "") -> Stop | None:
-        """What follows from ``progress``; ``slow`` tells why the server is taken to work although no token comes.
+    def stop(self, progress: Progress, life: Life = _UNTOLD) -> Stop | None:
+        """What follows from ``progress``; ``life`` tells why the server is not taken to hang although no token comes.
 
         In the warm-up a stop ends that only. A stop is usable: so many tokens in so many seconds is a measurement.
+        Where not one came, ``silent`` is set: then the server has yet to show that it answers at all.
         """
         if progress.phase != self._phase:
+            self._before_s = self._points[-1][0] if self._points else 0.0
             self._phase, self._points, self._base = progress.phase, [], self._total
         self._total = progress.tokens
         made = progress.tokens - self._base
@@ -97,26 +121,35 @@ class Collapse:
         if not self._healthy:
             return None
         if progress.phase != "measure":
-            return self._warm_up(progress.seconds)
+            return self._warm_up(progress.seconds, life)
+        last_s = max(LIMIT_S - _SPARE_S - self._before_s, _LEAST_S)
         expected = median(curve.at(progress.seconds) for curve in self._healthy)
-        if progress.seconds < self._sure_s or expected < _FEWEST or made >= COLLAPSE * expected:
+        if progress.seconds < min(self._load_s, last_s) or expected < _FEWEST or made >= COLLAPSE * expected:
+            return None
+        if made < _FEWEST and progress.seconds < last_s:
             return None
         if not made:
-            silent = progress.seconds >= _SILENCE_S and slow
-            return Stop(f"collapsed: no token in {progress.seconds:.0f} s ({slow})", usable=True) if silent else None
-        if made < _FEWEST and progress.seconds < _LONG_S:
-            return None
+            self.silent = bool(life.words)
+            words = f"no token in {progress.seconds:.0f} s ({life.words})"
+            return Stop(f"collapsed: {words}", usable=True) if life.words else None
         words = f"{made} tokens in {progress.seconds:.0f} s, {expected:.0f} of the baseline by then"
         return Stop(f"collapsed: {words}", usable=True)
 
-    def _warm_up(self, seconds: float) -> Stop | None:
-        """Slow in both halves of the last ten seconds: tokens that come at last, after a compilation, say nothing."""
+    def _warm_up(self, seconds: float, life: Life) -> Stop | None:
+        """Slow in both halves of the last ten seconds: tokens that come at last, after a compilation, say nothing.
+
+        Where tokens come more seldom than that, or none at all, the signs of life decide.
+        """
         if seconds < _WARM_UP_S + _RECENT_S:
             return None
         points = [next(p for p in self._points if p[0] >= seconds - back) for back in (_RECENT_S, _RECENT_S / 2, 0.0)]
         rates = [curve.tokens[-1] / curve.seconds[-1] for curve in self._healthy if curve.seconds[-1] > 0]
         limit = COLLAPSE * median(rates) if rates else 0.0
-        for (start, then), (end, now) in pairwise(points):
-            if now == then or now - then >= limit * (end - start):
-                return None
-        return Stop(f"the warm-up is slow: {points[-1][1] - points[0][1]} tokens in {_RECENT_S:.0f} s", usable=True)
+        made = points[-1][1] - points[0][1]
+        if made >= limit * _RECENT_S:
+            return None
+        steady = all(0 < now - then < limit * (end - start) for (start, then), (end, now) in pairwise(points))
+        if not steady and not life.words:
+            return None
+        said = f"{made} tokens in {_RECENT_S:.0f} s" if made else f"no token in {_RECENT_S:.0f} s, {life.words}"
+        return Stop(f"the warm-up is slow: {said}", usable=True)

@@ -14,7 +14,7 @@ from ungate.model import Sample
 __all__ = ["samples", "write_raw"]
 
 
-_SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99"})
+_SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99", "load_seconds"})
 """They tell why a cell is invalid, and so are kept when it is."""
 
 _UNTOLD = "the server does not tell how many prompt tokens came from its prefix cache"
@@ -26,7 +26,7 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     The note gives the reason, or what must be known about a value that is there.
 
     Latencies are in seconds, ``zero_gap_share``, ``cached_share`` and ``failed_share`` are shares
-    of 1.
+    of 1. ``load_seconds`` is how long the whole load lasted, its warm-up included.
     """
     values: list[tuple[str, float | None, str]] = [
         ("output_tokens_per_second", result.tokens_per_second, "token/s"),
@@ -40,6 +40,7 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
         ("cached_share", result.cached, "1"),
         ("failed_share", result.failed / answered if answered else None, "1"),
         ("client_lag_p99", result.lag_p99_s, "s"),
+        ("load_seconds", result.seconds, "s"),
     ]
     known = "; ".join(filter(None, (result.stopped, *result.notes)))
     rows = []

@@ -153,6 +153,13 @@ class Recorder:
         """The load's token counter; it starts again at 0 with each load run."""
         self._tokens = count
 
+    def busiest(self) -> float | None:
+        """The utilisation of the busiest GPU now, in percent; None without a GPU that tells it."""
+        found = [
+            value for gpu, row in tuple(self._gpus.items()) if (value := row.get(f"{gpu}/utilisation")) is not None
+        ]
+        return max(found, default=None)
+
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Name what happens in a block: idle, warm-up, a cell."""

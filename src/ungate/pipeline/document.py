@@ -8,6 +8,7 @@ from typing import Any
 
 import ungate
 from ungate.model import Arm, Task
+from ungate.pipeline.ending import early_ends
 from ungate.pipeline.records import Records, Request
 from ungate.plain import chain, gate, plain
 
@@ -80,6 +81,7 @@ def document(
         "guards": plain(records.guards),
         "plan": plain(records.plan),
         "starts": plain(records.starts),
+        "early": early_ends(records.starts),
         "samples": plain(records.samples),
         "telemetry": plain(records.telemetry),
         "verdicts": plain(records.verdicts),

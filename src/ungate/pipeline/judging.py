@@ -9,6 +9,7 @@ from ungate.judge import Guard, decide, floor
 from ungate.measure.result import MAX_CACHED, MAX_ZERO_GAPS
 from ungate.model import Cell, Decision, Sample, Verdict
 from ungate.pipeline.arms import BASELINE, compared
+from ungate.pipeline.ending import breaks_down
 from ungate.pipeline.policies import policy, written
 from ungate.pipeline.records import Context, Records, Request, StartRecord
 
@@ -88,6 +89,8 @@ def _verdict(
         if len(both) == 2:
             ratios.append(both[BASELINE] / both[arm] if lower else both[arm] / both[BASELINE])
     if not ratios:
+        if broke := breaks_down(records.starts, arm, cell, BASELINE):
+            return Verdict(cell, Decision.REVERT, broke, level=records.plan.level, arm=arm)
         why = next((s.note for s in mine if s.value is None and s.note), "no start was measured")
         reason = f"no pair of starts gave a reading of both arms: {why}"
         return Verdict(cell, Decision.INCONCLUSIVE, reason, level=records.plan.level, arm=arm)

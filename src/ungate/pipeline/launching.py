@@ -13,8 +13,8 @@ from ungate.launch.ports import free_port
 from ungate.measure import activation, answers, ladder
 from ungate.model import Arm, Decision
 from ungate.pipeline.arms import BASELINE, CANDIDATE, alike, arms, begin, engine_of
+from ungate.pipeline.loading import told
 from ungate.pipeline.records import Context, Records, Request, StartRecord
-from ungate.pipeline.starting import told
 from ungate.pipeline.tracing import profiling, traced
 
 __all__ = ["Trial", "launch", "trial"]

@@ -16,8 +16,11 @@ Windows = Mapping[tuple[str, int, Cell], Window]
 _MOST = 120  # points of one reading of one start; more would not be seen
 
 
-def rows(series: Series, arm: str, start: int) -> tuple[dict[str, object], ...]:
-    """One row a point: arm, start, seconds, reading (with its unit), value. Cumulative columns become rates."""
+def rows(series: Series, arm: str, start: int, *, since: float = 0.0) -> tuple[dict[str, object], ...]:
+    """One row a point: arm, start, seconds, reading (with its unit), value. Cumulative columns become rates.
+
+    ``since`` is added to the seconds: a second server of the same start was recorded that much later.
+    """
     step = max(1, len(series.times) // _MOST)
     found: list[dict[str, object]] = []
     for column in series.columns:
@@ -32,7 +35,7 @@ def rows(series: Series, arm: str, start: int) -> tuple[dict[str, object], ...]:
             points = zip(series.times[::step], column.values[::step], strict=True)
             reading = f"GPU {gpu} {field.replace('_', ' ')} ({column.unit})"
         found += [
-            {"arm": arm, "start": start, "seconds": round(seconds, 2), "reading": reading, "value": value}
+            {"arm": arm, "start": start, "seconds": round(since + seconds, 2), "reading": reading, "value": value}
             for seconds, value in points
             if value is not None
         ]

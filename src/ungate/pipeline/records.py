@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ungate.patch.overlay import Overlay
     from ungate.pipeline.journal import Journal
 
-__all__ = ["Ablation", "Act", "Context", "Records", "Request", "Stage", "StartRecord"]
+__all__ = ["Ablation", "Act", "Context", "EarlyEnd", "Records", "Request", "Stage", "StartRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,26 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyEnd:
+    """A cell's load that was ended before its time, after ``seconds`` of load with its warm-up.
+
+    ``kind`` is collapsed (the figures so far are the measurement), hung, ended (the server or a worker did) or
+    unfinished; ``reason`` is the sentence that tells why.
+    """
+
+    cell: Cell
+    kind: str
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartRecord:
     """One server start of the measurement: which arm, how long until it was ready, and why it ended early if it did.
 
     ``seconds`` is the wall time of the whole start. ``rounds`` are those that it took until the times had settled,
     ``settled`` whether they had; ``compiled`` the compiled files that were added to JIT caches meanwhile. None is
-    *not known*.
+    *not known*. ``early`` are the cells whose load was cut short.
     """
 
     arm: str
@@ -83,6 +97,7 @@ class StartRecord:
     settled: bool | None = None
     rounds: int = 0
     compiled: int | None = None
+    early: tuple[EarlyEnd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,18 @@ from pathlib import Path
 from ungate.errors import Refusal
 from ungate.launch import Readiness, Server, Stopped, Watch, wait_ready
 from ungate.launch.ports import free_port
-from ungate.measure import counters, load, metrics, telemetry
-from ungate.measure.collapse import Collapse, curves
-from ungate.measure.load import Progress
-from ungate.measure.result import Stop
+from ungate.measure import metrics, telemetry
 from ungate.measure.telemetry import Window
 from ungate.model import Arm, Cell, Sample
 from ungate.pipeline import readings
-from ungate.pipeline.arms import BASELINE, begin
-from ungate.pipeline.records import Context, Request, StartRecord
+from ungate.pipeline.arms import begin
+from ungate.pipeline.loading import loaded, told
+from ungate.pipeline.records import Context, EarlyEnd, Request, StartRecord
 
-__all__ = ["THROUGHPUT", "Start", "one", "told"]
+__all__ = ["THROUGHPUT", "Start", "one"]
 
 THROUGHPUT = "output_tokens_per_second"
 
-_STALL_S = 300.0  # a request may stand still so long: whether the server still works is what the watch finds out
 _IDLE_S = 1.0  # the server at rest, for the bands of the spin rule
 _COMPILED = frozenset({".so", ".cubin", ".fatbin", ".ptx", ".o"})
 
@@ -55,63 +52,117 @@ def one(
 ) -> Start:
     """Start the arm and load every cell. A start that fails is recorded with its reason, its readings are missing.
 
-    ``seed`` decides the prompts: arms that are compared get the same ones. ``then`` is called after the load, while
-    the server still runs.
+    Where the server hangs or ends in one cell, those that are left get a fresh server. ``seed`` decides the prompts:
+    arms that are compared get the same ones. ``then`` is called after the load, while the server still runs.
     """
-    samples: list[Sample] = []
     begun = time.monotonic()
+    start = _Start(request, arm, number, earlier, context, seed, folder, then, _Caches(arm))
+    left = tuple(cells)
     try:
-        caches = _Caches(arm)
-        with begin(request, arm, free_port()) as server:
-            engine = server.engine
-            steps = told(server, engine.progress)
-            ready = wait_ready(server, cells[0], report=context.report, counters=steps)
+        while left:
+            left = start.serve(left)
+    except Refusal as refusal:
+        done = {sample.cell for sample in start.samples}
+        metric = request.recipe.metric
+        start.samples += [
+            Sample(arm.name, number, cell, metric, None, "", refusal.what) for cell in cells if cell not in done
+        ]
+        start.notes.append(refusal.what)
+    ready = start.ready
+    record = StartRecord(
+        arm.name,
+        number,
+        None if ready is None else ready.seconds,
+        "; ".join(dict.fromkeys(start.notes)),
+        seconds=time.monotonic() - begun,
+        settled=None if ready is None else ready.settled,
+        rounds=0 if ready is None else len(ready.rounds),
+        compiled=None if ready is None else start.caches.added(),
+        early=tuple(start.early),
+    )
+    return Start(record, tuple(start.samples), tuple(start.rows), start.windows, start.idle)
+
+
+class _Start:
+    """What :func:`one` has so far: usually of one server, of more where one broke."""
+
+    def __init__(
+        self,
+        request: Request,
+        arm: Arm,
+        number: int,
+        earlier: Sequence[Sample],
+        context: Context,
+        seed: int,
+        folder: str,
+        then: Callable[[Server], None],
+        caches: _Caches,
+    ) -> None:
+        self._request, self._arm, self._number, self._earlier, self._context = request, arm, number, earlier, context
+        self._seed, self._folder, self._then = seed, folder, then
+        self._begun = time.monotonic()
+        self.caches = caches
+        self.samples: list[Sample] = []
+        self.rows: list[dict[str, object]] = []
+        self.windows: dict[tuple[str, int, Cell], Window] = {}
+        self.early: list[EarlyEnd] = []
+        self.notes: list[str] = []
+        self.ready: Readiness | None = None
+        self.idle: Window | None = None
+
+    def serve(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+        """Start a server and load these cells in turn; returns those that a break left over."""
+        arm, number = self._arm, self._number
+        left = list(cells)
+        broken = False
+        with begin(self._request, arm, free_port()) as server:
+            steps = told(server, server.engine.progress)
+            ready = wait_ready(server, cells[0], report=self._context.report, counters=steps)
+            self.ready = self.ready or ready
+            shift = time.monotonic() - self._begun
             with (
-                telemetry.Recorder(server.pids, counters=told(server, engine.counters)) as recorder,
-                Watch(server, counters=steps) as watch,
+                telemetry.Recorder(server.pids, counters=told(server, server.engine.counters)) as recorder,
+                Watch(server, counters=steps, gpu=recorder.busiest) as watch,
             ):
                 with recorder.phase("idle"):
                     time.sleep(_IDLE_S)
-                for cell in cells:
-                    with recorder.phase(str(cell)):
-                        result = load.run(
-                            server.url,
-                            server.model,
-                            cell,
-                            seconds=request.load_s,
-                            seed=seed,
-                            stall_s=_STALL_S,
-                            cache_hits=engine.cache_hits,
-                            metrics=engine.metrics,
-                            on_progress=_look(_collapse(request, arm, cell, earlier), recorder, watch),
-                        )
-                    metrics.write_raw(result, request.folder / folder / f"{number:02d}-{arm.name}-{cell}.npz")
-                    samples += metrics.samples(result, arm=arm.name, start=number)
+                while left and not broken:
+                    cell = left.pop(0)
+                    broken = self._load(cell, server, recorder, watch)
             series = recorder.series()
-            then(server)
+            if not left:
+                self._then(server)
             stopped = server.stop()
-        windows = {(arm.name, number, cell): window for cell in cells if (window := series.window(str(cell)))}
-        record = StartRecord(
-            arm.name,
-            number,
-            ready.seconds,
-            _afterwards(ready, stopped),
-            seconds=time.monotonic() - begun,
-            settled=ready.settled,
-            rounds=len(ready.rounds),
-            compiled=caches.added(),
-        )
-        rows = readings.rows(series, arm.name, number)
-        return Start(record, tuple(samples), rows, windows, series.window("idle"))
-    except Refusal as refusal:
-        done = {sample.cell for sample in samples}
-        missing = [
-            Sample(arm.name, number, cell, request.recipe.metric, None, "", refusal.what)
-            for cell in cells
-            if cell not in done
-        ]
-        record = StartRecord(arm.name, number, None, refusal.what, seconds=time.monotonic() - begun)
-        return Start(record, (*samples, *missing))
+        first = not self.rows
+        self.rows += readings.rows(series, arm.name, number, since=0.0 if first else shift)
+        self.windows |= {(arm.name, number, cell): window for cell in cells if (window := series.window(str(cell)))}
+        self.idle = self.idle or series.window("idle")
+        if said := _afterwards(ready, stopped):
+            self.notes.append(said)
+        if broken and left:
+            self.notes.append(f"the cells after {cell} got a fresh server")
+        return tuple(left)
+
+    def _load(self, cell: Cell, server: Server, recorder: telemetry.Recorder, watch: Watch) -> bool:
+        """Load one cell and keep what it gave; whether the server is of no more use."""
+        with recorder.phase(str(cell)):
+            found = loaded(
+                self._request,
+                self._arm,
+                cell,
+                server,
+                recorder,
+                watch,
+                self._earlier,
+                seed=self._seed,
+                compiled=self.caches.added,
+            )
+        place = self._request.folder / self._folder / f"{self._number:02d}-{self._arm.name}-{cell}.npz"
+        metrics.write_raw(found.result, place)
+        self.samples += metrics.samples(found.result, arm=self._arm.name, start=self._number)
+        if found.early is not None:
+            self.early.append(found.early)
+        return found.broken
 
 
 def _afterwards(ready: Readiness, stopped: Stopped) -> str:
@@ -123,30 +174,6 @@ def _afterwards(ready: Readiness, stopped: Stopped) -> str:
     if not stopped.port_free:
         words.append("its port was still taken afterwards")
     return "; ".join(words)
-
-
-def told(server: Server, names: Sequence[str]) -> Callable[[], Mapping[str, float]]:
-    """Asks the server for those of its counters."""
-    return lambda: counters.chosen(server.url, names, server.engine.metrics) if names else {}
-
-
-def _collapse(request: Request, arm: Arm, cell: Cell, earlier: Sequence[Sample]) -> Collapse:
-    """What ends a load of this cell early; of the baseline's nothing does."""
-    known = [sample for sample in earlier if sample.arm == BASELINE and sample.cell == cell]
-    return Collapse(curves(known) if arm.name != BASELINE else (), request.load_s)
-
-
-def _look(collapse: Collapse, recorder: telemetry.Recorder, watch: Watch) -> load.OnProgress:
-    """Feeds the token counter on, and ends the load when the server is broken or the arm has collapsed."""
-
-    def look(progress: Progress) -> Stop | None:
-        recorder.tokens(progress.tokens)
-        watch.progress(progress.tokens)
-        if watch.fault is not None:
-            return Stop(watch.fault.what)
-        return collapse.stop(progress, watch.slow)
-
-    return look
 
 
 class _Caches:

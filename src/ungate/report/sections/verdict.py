@@ -28,6 +28,7 @@ def body(document: Document) -> str | None:
         __name__,
         verdicts=[{**v, "cell": _named(v, several)} for v in verdicts],
         plan=document.get("plan"),
+        early=document.get("early") or (),
         ratio_plot=Markup(intervals([{**v, "cell": _named(v, several)} for v in drawn])) if drawn else None,
         start_plot=Markup(starts(rows, samples[0]["unit"])) if rows else None,
     )

@@ -9,6 +9,8 @@
 ``hang-after:N``     never finishes its Nth step with work
 ``nan-after:N``      computes NaN from its Nth step with work on
 ``slow-steps:S``     is busy for S seconds more in every step with work, and its peers wait
+
+Behind one that befalls steps, ``@R`` lets only those for at least R requests at once count: ``slow-steps:0.5@4``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from labengine.models import Array
 __all__ = ["Fault"]
 
 _FORM = r"(die-at-start|hang-at-start)|(slow-start|slow-steps):(\d+(?:\.\d+)?)|(die-after|hang-after|nan-after):(\d+)"
+_ROWS = r"(?:@(\d+))?"
 
 
 class Fault:
@@ -30,12 +33,13 @@ class Fault:
 
     def __init__(self, rank: int, world_size: int) -> None:
         text = os.environ.get("LAB_FAULT", "") if rank == world_size - 1 else ""
-        match = re.fullmatch(_FORM, text)
+        match = re.fullmatch(f"(?:{_FORM}){_ROWS}", text)
         if text and match is None:
             raise ValueError(f"LAB_FAULT={text!r} is not a fault; labengine/faults.py lists them.")
-        groups = match.groups() if match else (None,) * 5
+        groups = match.groups() if match else (None,) * 6
         self.kind = groups[0] or groups[1] or groups[3] or ""
         self.amount = float(groups[2] or groups[4] or 0)
+        self._rows = int(groups[5] or 1)
         self._steps = 0
 
     def at_start(self) -> None:
@@ -49,8 +53,10 @@ class Fault:
 
     def in_step(self, logits: Array) -> None:
         """Befall the rank in a step with work, before its logits are seen."""
+        if len(logits) < self._rows:
+            return
         self._steps += 1
-        if self._steps < self.amount:
+        if self.kind.endswith("-after") and self._steps < self.amount:
             return
         if self.kind == "die-after":
             os.kill(os.getpid(), signal.SIGKILL)
