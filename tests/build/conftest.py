@@ -55,8 +55,20 @@ def build_cuda_cflags(common_cflags, extra_cuda_cflags=None):
     return cuda_cflags
 """
 CONTEXT = """
+import os
+import torch
+
 class CompilationContext:
     COMMON_NVCC_FLAGS = ["-DENABLE_FP8"]
+
+    def __init__(self):
+        self.TARGET_CUDA_ARCHS = set()
+        if "FLASHINFER_CUDA_ARCH_LIST" not in os.environ:
+            for device in range(torch.cuda.device_count()):
+                major, minor = torch.cuda.get_device_capability(device)
+                if major >= 9:
+                    minor = str(minor) + "a"
+                self.TARGET_CUDA_ARCHS.add((int(major), str(minor)))
 """
 COMM = """
 from .core import gen_jit_spec

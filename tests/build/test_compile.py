@@ -8,7 +8,7 @@ import pytest
 
 from ungate.build import compile as compiling
 from ungate.build.compile import Complaint, compile_module, effective_target
-from ungate.build.descriptions import describe
+from ungate.build.descriptions import Wanted, describe
 from ungate.build.unit import Module
 from ungate.errors import Refusal
 from ungate.host import toolchain
@@ -18,15 +18,21 @@ from ungate.model import Target
 
 @pytest.fixture
 def module(package: Package, companion: Callable[[str], Package]) -> Module:
-    return describe("flashinfer.jit.comm:gen_fused_module", package, companion)
+    return described(package, companion, "sm_120")
+
+
+def described(package: Package, companion: Callable[[str], Package], target: str) -> Module:
+    return describe(Wanted("flashinfer.jit.comm:gen_fused_module", package, Target.parse(target), companion))
 
 
 @pytest.mark.parametrize(
     ("asked", "built"),
     [("sm_120", "sm_120a"), ("sm_120f", "sm_120f"), ("sm_90", "sm_90a"), ("sm_89", "sm_89"), ("sm_80", "sm_80")],
 )
-def test_the_package_says_which_suffix_a_bare_target_gets(module: Module, asked: str, built: str) -> None:
-    assert str(effective_target(module, Target.parse(asked))) == built
+def test_the_package_says_which_suffix_a_bare_target_gets(
+    package: Package, companion: Callable[[str], Package], asked: str, built: str
+) -> None:
+    assert str(effective_target(described(package, companion, asked), Target.parse(asked))) == built
 
 
 @pytest.mark.parametrize(

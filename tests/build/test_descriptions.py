@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ungate.build.descriptions import describe
+from ungate.build.descriptions import Companion, Neighbour, Wanted, describe
+from ungate.build.unit import Module
 from ungate.errors import Refusal
+from ungate.host import toolchain
 from ungate.host.packages import Package
+from ungate.model import Target
 
-Companion = Callable[[str], Package]
+
+def asked(build: str, package: Package, companion: Companion, neighbour: Neighbour = lambda name: None) -> Module:
+    return describe(Wanted(build, package, Target(120), companion, neighbour))
 
 
 def names(paths: tuple[Path, ...]) -> list[str]:
@@ -18,7 +22,7 @@ def names(paths: tuple[Path, ...]) -> list[str]:
 
 
 def test_sources_flags_and_headers_are_the_packages_own(package: Package, companion: Companion) -> None:
-    module = describe("flashinfer.jit.comm:gen_fused_module", package, companion)
+    module = asked("flashinfer.jit.comm:gen_fused_module", package, companion)
     assert (module.name, module.version, module.suffix) == ("fused", "0.6.3", "a")
     assert names(module.sources) == ["csrc/fused.cu", "csrc/plain.cu"]
     assert names(module.includes) == ["data/include", "cutlass/include", "tvm_ffi/include"]
@@ -37,7 +41,7 @@ def test_sources_flags_and_headers_are_the_packages_own(package: Package, compan
 
 
 def test_what_cannot_be_followed_is_said(package: Package, companion: Companion) -> None:
-    module = describe("flashinfer.jit.comm:gen_modern_module", package, companion)
+    module = asked("flashinfer.jit.comm:gen_modern_module", package, companion)
     assert names(module.sources) == ["csrc/plain.cu"]
     assert names(module.includes)[0] == "data/extra"
     assert "-std=c++20" in module.flags
@@ -52,9 +56,9 @@ def test_prebuilt_libraries_that_go_before_compiling(package: Package, companion
         library.parent.mkdir(parents=True)
         library.touch()
     build = "flashinfer.jit.comm:gen_fused_module"
-    assert describe(build, package, companion).prebuilt == (own,)
+    assert asked(build, package, companion).prebuilt == (own,)
     jit_cache = Package("flashinfer-jit-cache", "0.6.3", tmp_path, ("flashinfer_jit_cache",))
-    found = describe(build, package, companion, lambda name: jit_cache if name == jit_cache.name else None)
+    found = asked(build, package, companion, lambda name: jit_cache if name == jit_cache.name else None)
     assert found.prebuilt == (theirs,)
 
 
@@ -71,13 +75,13 @@ def test_prebuilt_libraries_that_go_before_compiling(package: Package, companion
 )
 def test_what_is_no_description_is_refused(package: Package, companion: Companion, build: str, words: str) -> None:
     with pytest.raises(Refusal, match=words):
-        describe(build, package, companion)
+        asked(build, package, companion)
 
 
 def test_broken_python_is_refused(package: Package, companion: Companion) -> None:
     (package.root / "flashinfer/jit/comm.py").write_text("def (:\n")
     with pytest.raises(Refusal, match="is not readable Python"):
-        describe("flashinfer.jit.comm:gen_fused_module", package, companion)
+        asked("flashinfer.jit.comm:gen_fused_module", package, companion)
 
 
 @pytest.mark.wheels
@@ -86,7 +90,7 @@ def test_the_real_flashinfer(companion: Companion) -> None:
     from ungate.host import index, packages
 
     (real,) = packages.below(index.fetch("flashinfer-python==0.6.3"))
-    module = describe("flashinfer.jit.comm:gen_trtllm_comm_module", real, companion)
+    module = asked("flashinfer.jit.comm:gen_trtllm_comm_module", real, companion)
     assert [source.name for source in module.sources] == [
         "trtllm_allreduce.cu",
         "trtllm_allreduce_fusion.cu",
@@ -105,8 +109,46 @@ def test_the_real_flashinfer(companion: Companion) -> None:
                 and "gen_jit_spec(" in ast.unparse(node)
             ):
                 try:
-                    describe(f"{dotted}:{node.name}", real, companion)
+                    asked(f"{dotted}:{node.name}", real, companion)
                     read += 1
                 except Refusal:
                     refused += 1
     assert read > 2 * refused
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "suffix"), [("13.0.88", 120, "f"), ("12.8.61", 120, "a"), ("13.0.88", 121, "a")]
+)
+def test_the_suffix_hangs_on_the_compiler_in_newer_releases(
+    package: Package, companion: Companion, monkeypatch: pytest.MonkeyPatch, version: str, target: int, suffix: str
+) -> None:
+    """FlashInfer 0.7.4: sm_120f from nvcc 12.9 on, sm_120a before, sm_121a."""
+    (package.root / "flashinfer/compilation_context.py").write_text("""
+import os
+import torch
+
+class CompilationContext:
+    COMMON_NVCC_FLAGS = []
+
+    @staticmethod
+    def _normalize_cuda_arch(major: int, minor: int) -> tuple[int, str]:
+        if major == 12:
+            from flashinfer.jit.cpp_ext import is_cuda_version_at_least
+            if minor == 0:
+                if is_cuda_version_at_least("12.9"):
+                    return (major, "0f")
+                return (major, "0a")
+        return (major, str(minor) + "a")
+
+    def __init__(self):
+        self.TARGET_CUDA_ARCHS = set()
+        try:
+            for device in range(torch.cuda.device_count()):
+                major, minor = torch.cuda.get_device_capability(device)
+                self.TARGET_CUDA_ARCHS.add(self._normalize_cuda_arch(major, minor))
+        except Exception as e:
+            print(e)
+""")
+    monkeypatch.setattr(toolchain, "tool", lambda name: toolchain.Tool(name, Path("/nvcc"), version))
+    build = "flashinfer.jit.comm:gen_fused_module"
+    assert describe(Wanted(build, package, Target(target), companion)).suffix == suffix

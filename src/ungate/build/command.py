@@ -6,6 +6,7 @@ child with a deadline.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,9 +23,17 @@ __all__ = ["compile_recipe"]
 
 _DEADLINE_S = 1800.0
 
-_SPECIFICATION = (
-    "import importlib, sys; getattr(importlib.import_module(sys.argv[1]), sys.argv[2])().build(verbose=True)"
-)
+_SPECIFICATION = """
+import importlib, json, sys
+module, name, given = sys.argv[1:]
+values = json.loads(given)
+for key, value in values.items():
+    if isinstance(value, str) and value.startswith("torch."):
+        values[key] = getattr(importlib.import_module("torch"), value.removeprefix("torch."))
+made = getattr(importlib.import_module(module), name)(**values)
+if hasattr(made, "build"):
+    made.build(verbose=True)
+"""
 
 
 def compile_recipe(
@@ -33,6 +42,7 @@ def compile_recipe(
     packages: Sequence[Package],
     environment: Mapping[str, str],
     built_in: Path,
+    arguments: Mapping[str, str | int | bool] | None = None,
     target: Target,
     python: Path | None,
     log: Path,
@@ -43,7 +53,8 @@ def compile_recipe(
     """Build what ``build`` names and return the shared libraries that then lie below ``built_in``.
 
     ``build`` is ``package.module`` or ``package.module:name`` (see :class:`ungate.model.Recipe`) and must lie in one of
-    ``packages``: a recipe names code of the packages it opens and brings none of its own. ``environment`` is the
+    ``packages``: a recipe names code of the packages it opens and brings none of its own. ``arguments`` are what the
+    function is called with. ``environment`` is the
     whole environment of the child, ``python`` the serving environment's interpreter (None: ungate's own).
     ``prefix`` is what the names of host kernels begin with; empty for CUDA kernels, which are read from machine code.
     Refusal when the build fails or runs into the deadline.
@@ -54,7 +65,7 @@ def compile_recipe(
             "Correct the recipe's 'build', or stop before: --until patch",
         )
     module, _, name = build.partition(":")
-    words = ["-c", _SPECIFICATION, module, name] if name else ["-m", module]
+    words = ["-c", _SPECIFICATION, module, name, json.dumps(dict(arguments or {}))] if name else ["-m", module]
     report(f"building with {build}")
     whole = dict(environment) if prefix else {**environment, **linking.variables(environment, log.parent)}
     outcome = children.run([python or sys.executable, *words], deadline_s=deadline_s, log=log, env=whole)

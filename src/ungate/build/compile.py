@@ -67,8 +67,8 @@ class Compiled:
 
 
 def effective_target(module: Module, target: Target) -> Target:
-    """The target as the package would name it: a bare one gets the package's suffix from sm_90 on."""
-    return target if target.suffix or target.number < 90 else replace(target, suffix=module.suffix)
+    """The target as the package would name it: a bare one gets the suffix that the package appends."""
+    return target if target.suffix else replace(target, suffix=module.suffix)
 
 
 def compile_module(
@@ -86,8 +86,9 @@ def compile_module(
     ``deadline_s`` is for one unit. A unit that does not compile is no Refusal but a result with complaints; Refusal
     for a missing toolkit, a target nvcc does not know, an unknown name in ``only``, and a deadline.
     """
-    if unknown := set(only) - {source.name for source in module.sources}:
-        names = ", ".join(source.name for source in module.sources)
+    sources = (*module.sources, *(folder / "generated" / module.name / unit.name for unit in module.generated))
+    if unknown := set(only) - {source.name for source in sources}:
+        names = ", ".join(source.name for source in sources)
         raise Refusal(f"{module.name} has no source {', '.join(sorted(unknown))}.", f"Its sources are: {names}")
     goal = effective_target(module, target)
     codes = toolchain.codes()
@@ -96,8 +97,11 @@ def compile_module(
             f"{toolchain.need('nvcc')} cannot compile for {goal} (it knows {' '.join(codes)}).",
             "Get a newer one: pip install -U 'ungate[toolchain]'",
         )
-    chosen = [source for source in module.sources if not only or source.name in only]
+    chosen = [source for source in sources if not only or source.name in only]
     folder.mkdir(parents=True, exist_ok=True)
+    for unit in module.generated:
+        (folder / "generated" / module.name).mkdir(parents=True, exist_ok=True)
+        files.write(folder / "generated" / module.name / unit.name, unit.text.encode())
     done = 0
     report(f"compiling {module.name} for {goal}", done, len(chosen))
 

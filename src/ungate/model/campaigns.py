@@ -37,7 +37,8 @@ class Recipe:
     and ``attribute`` the name its value is stored under. ``arguments`` and ``environment`` switch the
     candidate arm on. ``proof`` maps a way of proving activation (log, kernel, counter) to what to
     look for. ``build`` names what compiles the edited code inside the overlay: ``package.module`` is run as a
-    module, ``package.module:name`` is a function that returns a JIT specification, whose ``build()`` is called.
+    module, ``package.module:name`` is a function that returns a JIT specification, whose ``build()`` is called, or that
+    builds by itself. ``build_arguments`` are values for its parameters.
 
     Without ``entries`` there is no gate to open: the arms differ by environment, arguments or releases alone.
     ``baseline`` is what the baseline has beside the user's command, ``arms`` are further arms that are compared with
@@ -55,6 +56,7 @@ class Recipe:
     environment: Mapping[str, str] = field(default_factory=dict)
     proof: Mapping[str, str] = field(default_factory=dict)
     build: str = ""
+    build_arguments: Mapping[str, str | int | bool] = field(default_factory=dict)
     kernel_prefix: str = ""  # what the names of host-function kernels begin with; empty for CUDA kernels
     needs_peer_access: bool = False
     instead: str = ""  # what helps where this feature cannot

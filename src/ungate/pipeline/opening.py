@@ -180,6 +180,7 @@ def build(request: Request, records: Records, context: Context) -> Records:
         packages=records.packages,
         environment={**base_environment(request), **overlay.environment, **recipe.environment},
         built_in=overlay.caches,
+        arguments=recipe.build_arguments,
         target=request.target,
         python=request.environment.python,
         log=request.folder / "build.log",

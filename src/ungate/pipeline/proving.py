@@ -6,13 +6,13 @@ No GPU, no driver and no PyTorch are needed: the package's build description is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ungate.build import cubins, proof, sass
 from ungate.build.companions import companion
 from ungate.build.compile import Compiled, compile_module, effective_target
-from ungate.build.descriptions import describe
+from ungate.build.descriptions import Wanted, describe
 from ungate.build.proof import Family
 from ungate.build.unit import Module
 from ungate.errors import Refusal
@@ -102,20 +102,30 @@ def prove(
             'Add to the recipe: build = "package.module:function"',
         )
     top = recipe.build.partition(".")[0]
-    package = next((found for found in packages if top in found.tops), None)
+    described = f"{top}.py"  # a setup.py lies beside the package
+    package = next((found for found in packages if top in found.tops or (found.root / described).is_file()), None)
     if package is None:
         raise Refusal(
             f"The build '{recipe.build}' is part of none of {', '.join(found.name for found in packages)}.",
             "Correct 'build' in the recipe.",
         )
-    module = describe(recipe.build, package, companion(env, package, report), lambda name: _installed(env, name))
+    wanted = Wanted(
+        recipe.build,
+        package,
+        target,
+        companion(env, package, report),
+        lambda name: _installed(env, name),
+        recipe.build_arguments,
+    )
+    module = describe(wanted)
     edited = tuple(sorted(series.after)) if series else ()
     builds = cache_dir() / "builds" / f"{module.package}-{module.version}"
     folder = builds / (series.digest[:16] if series else "installed")
     compiled = compile_module(module, target, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
     others: tuple[Compiled, ...] = ()
     if reference is not None:
-        others = compile_module(module, reference, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
+        there = describe(replace(wanted, target=reference))  # its flags may name the architecture
+        others = compile_module(there, reference, folder, only=units, jobs=jobs, deadline_s=deadline_s, report=report)
     compared = {other.source: other.cubin for other in others if other.cubin}
     goal = effective_target(module, target)
     gates = {edit.file: edit.gate for edit in series.edits} if series else {}
@@ -164,6 +174,21 @@ def _complaints(package: Package, one: Compiled, gates: dict[str, str]) -> list[
         path = Path(complaint.file)
         inside = path.is_absolute() and path.is_relative_to(package.root)
         file = path.relative_to(package.root).as_posix() if inside else complaint.file
+        missing = complaint.text.partition(": No such file or directory")
+        if missing[1]:
+            found.append(
+                Finding(
+                    rule="header-missing",
+                    severity="warning",
+                    what=f"{one.source.name} was not compiled and nothing is proved: {missing[0]} is not on this host.",
+                    evidence=f"nvcc, in {one.log}",
+                    advice="Install what brings it (headers of CUDA's libraries come with the toolkit).",
+                    file=file,
+                    line=complaint.line,
+                    end_line=complaint.line,
+                )
+            )
+            continue
         led = f"the gate {gates[file]} was opened in this file" if file in gates else ""
         found.append(
             Finding(

@@ -65,6 +65,7 @@ class _Recipe(BaseModel):
     environment: dict[str, str] = {}
     proof: dict[str, str] = {}
     build: str = Field("", pattern=r"^(\w+(\.\w+)*(:\w+)?)?$")
+    build_arguments: dict[_Name, bool | int | str] = {}
     kernel_prefix: str = Field("", pattern=r"^\w*$")
     needs_peer_access: bool = False
     instead: str = ""
@@ -115,6 +116,7 @@ def recipe(table: dict[str, object]) -> Recipe:
         environment=read.environment,
         proof=read.proof,
         build=read.build,
+        build_arguments=read.build_arguments,
         kernel_prefix=read.kernel_prefix,
         needs_peer_access=read.needs_peer_access,
         instead=read.instead,

@@ -14,7 +14,9 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ungate.build.descriptions import Companion, Neighbour
+from ungate.build import machine
+from ungate.build.descriptions import Companion, Wanted
+from ungate.build.following import Raised, Record, Text, Unknown
 from ungate.build.unit import Module
 from ungate.errors import Refusal
 from ungate.host.packages import Package
@@ -24,9 +26,9 @@ __all__ = ["describe"]
 _DEBUGGING = ("debug", "environ", "lineinfo")
 
 
-def describe(build: str, package: Package, companion: Companion, neighbour: Neighbour) -> Module | None:
+def describe(wanted: Wanted) -> Module | None:
     """The module that the function ``flashinfer.…:name`` describes; None for another package."""
-    dotted, _, function = build.partition(":")
+    package, dotted, function = wanted.package, wanted.dotted, wanted.function
     if not dotted.startswith("flashinfer.") or not function:
         return None
     base = package.root / "flashinfer"
@@ -61,12 +63,31 @@ def describe(build: str, package: Package, companion: Companion, neighbour: Neig
         file=file.relative_to(package.root).as_posix(),
         line=call.lineno,
         sources=sources,
-        includes=(*extra, *_includes(base, env, companion)),
+        includes=(*extra, *_includes(base, env, wanted.companion)),
         flags=_joined(_always(base), own),
-        prebuilt=_prebuilt(named, base, neighbour("flashinfer-jit-cache")),
-        suffix="a",  # compilation_context.py: minor = str(minor) + "a" from major 9 on
+        prebuilt=_prebuilt(named, base, wanted.neighbour("flashinfer-jit-cache")),
+        suffix=_suffix(wanted),
         notes=tuple(notes),
     )
+
+
+def _suffix(wanted: Wanted) -> str:
+    """What ``CompilationContext`` makes of the GPU: sm_120 is sm_120a to 0.6.3, and sm_120f to 0.7.4 and nvcc 12.9."""
+    if wanted.target.suffix:
+        return ""
+    text = Text((wanted.package.root,), machine.facts(wanted.target, lambda _: None), machine.functions())
+    try:
+        context = text.file("flashinfer.compilation_context")
+        made = context.call("CompilationContext", {}) if context else None
+        archs: set[tuple[int, str]] = made.values["TARGET_CUDA_ARCHS"] if isinstance(made, Record) else set()
+        ((_, minor),) = archs
+    except (Unknown, Raised, KeyError, ValueError) as reason:
+        raise Refusal(
+            f"What {wanted.package.name} {wanted.package.version} compiles for on {wanted.target} cannot be told from "
+            f"its compilation_context.py: {reason}.",
+            "Name the target with its suffix: --target sm_120a",
+        ) from None
+    return str(minor).lstrip("0123456789")
 
 
 def _prebuilt(name: str, base: Path, jit_cache: Package | None) -> tuple[Path, ...]:

@@ -1,0 +1,137 @@
+"""One call of a function: its statements, in order."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from ungate.build.following.expressions import ERRORS, Expressions
+from ungate.build.following.values import Dotted, Function, Raised, Record, Return, Unknown
+
+__all__ = ["Frame"]
+
+_STEPS = 50_000
+
+
+class _Next(Exception):
+    """``continue``."""
+
+
+class _Stop(Exception):
+    """``break``."""
+
+
+class Frame(Expressions):
+    """One call: its names, and the statements that are worked out with them."""
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        """Work out statements in order."""
+        for statement in body:
+            self.file.text.steps += 1
+            if self.file.text.steps > _STEPS:
+                raise Unknown("it takes too many steps to follow")
+            try:
+                self._statement(statement)
+            except ERRORS as error:
+                raise Unknown(f"line {statement.lineno} of {self.file.path.name}: {error}") from None
+
+    def forget(self, names: set[str]) -> None:
+        """From here on these are not known."""
+        for name in names:
+            self.names[name] = Dotted(f"{self.file.dotted}.{name}")
+
+    def _statement(self, statement: ast.stmt) -> None:
+        match statement:
+            case ast.Return(value=value):
+                raise Return(self.value(value) if value else None)
+            case ast.Assign(targets=targets, value=value):
+                given = self.value(value)
+                for target in targets:
+                    self.assign(target, given)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self.assign(target, self.value(value))
+            case ast.AugAssign(target=target, op=op, value=value):
+                self.assign(target, self.binary(op, self.value(_loaded(target)), self.value(value)))
+            case ast.If(test=test):
+                self.run(statement.body if self.value(test) else statement.orelse)
+            case ast.For(target=target, iter=items):
+                for item in self.value(items):
+                    self.assign(target, item)
+                    try:
+                        self.run(statement.body)
+                    except _Next:
+                        continue
+                    except _Stop:
+                        break
+                else:
+                    self.run(statement.orelse)
+            case ast.Continue():
+                raise _Next
+            case ast.Break():
+                raise _Stop
+            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.AnnAssign() | ast.Assert() | ast.FunctionDef():
+                if isinstance(statement, ast.FunctionDef):
+                    self.names[statement.name] = Function(self.file, statement, None, self.names)
+            case ast.Expr(value=value):
+                self.value(value)
+            case ast.Import(names=names):
+                for alias in names:
+                    whole = alias.name if alias.asname else alias.name.partition(".")[0]
+                    self.names[alias.asname or whole] = self.file.text.named(whole)
+            case ast.ImportFrom(names=names):
+                for alias in names:
+                    owner = self._origin(statement)
+                    self.names[alias.asname or alias.name] = self.file.text.named(f"{owner}.{alias.name}")
+            case ast.Raise(exc=exception):
+                raise Raised(self._said(exception))
+            case ast.Try(body=body, handlers=handlers):
+                try:
+                    self.run(body)
+                except Raised:
+                    if not handlers:
+                        raise
+                    self.run(handlers[0].body)
+                self.run(statement.finalbody)
+            case ast.Global(names=names):
+                self.globals.update(names)
+            case ast.Delete():
+                pass
+            case _:
+                raise Unknown(f"line {statement.lineno} of {self.file.path.name} is not followed")
+
+    def _origin(self, statement: ast.ImportFrom) -> str:
+        if not statement.level:
+            return statement.module or ""
+        parts = self.file.package.split(".")
+        return ".".join([*parts[: len(parts) - statement.level + 1], *filter(None, [statement.module])])
+
+    def _said(self, exception: ast.expr | None) -> str:
+        try:
+            if isinstance(exception, ast.Call) and exception.args:
+                return str(self.value(exception.args[0]))
+        except Unknown:
+            pass
+        return ast.unparse(exception) if exception else "an error"
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """Give a name, the names of a tuple, an entry or a record's attribute a value."""
+        match target:
+            case ast.Name(id=name) if name in self.globals:
+                self.file.keep(name, value)
+            case ast.Name(id=name):
+                self.names[name] = value
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                for item, each in zip(items, list(value), strict=True):
+                    self.assign(item, each)
+            case ast.Subscript(value=owner, slice=key):
+                self.value(owner)[self.value(key)] = value
+            case ast.Attribute(value=owner, attr=name) if isinstance(record := self.value(owner), Record):
+                record.values[name] = value
+            case _:
+                raise Unknown(f"the assignment in line {target.lineno} of {self.file.path.name} is not followed")
+
+
+def _loaded(target: ast.expr) -> ast.expr:
+    loaded: ast.expr = ast.parse(ast.unparse(target), mode="eval").body
+    return ast.copy_location(loaded, target)
