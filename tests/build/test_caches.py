@@ -40,6 +40,8 @@ def found(name: str, root: Path) -> list[Found]:
         ("vllm", {"XDG_CACHE_HOME": "/x"}, "/x/vllm"),
         ("vllm", {"VLLM_CACHE_ROOT": "/v"}, "/v"),
         ("sglang", {"HOME": "/h"}, "/h/.cache/sglang"),
+        ("sglang_jit", {"HOME": "/h", "SGLANG_CACHE_DIR": "/s"}, "/h/.cache/sglang/jit"),
+        ("sglang_jit", {"SGLANG_JIT_CACHE_DIR": "/j"}, "/j"),
         ("deep_gemm", {"HOME": "/h"}, "/h/.deep_gemm"),
         ("deep_gemm", {"SGLANG_DG_CACHE_DIR": "/d"}, "/d"),
         ("tilelang", {"TILELANG_CACHE_DIR": "/t"}, "/t"),
@@ -108,6 +110,7 @@ def test_deep_gemm_refuses_half_a_kernel(tmp_path: Path) -> None:
         ("inductor", ["ab/cabc.py", "fxgraph/x/y", "locks/a.lock"], ["ab", "fxgraph"]),
         ("vllm", ["torch_compile_cache/0a1b/rank_0_0/graph.py", "modelinfos/x.json"], ["0a1b"]),
         ("sglang", ["torch_compile_cache/0a1b/rank_0_0/graph.py"], ["0a1b"]),
+        ("sglang_jit", ["sm120f/kv/build-1/deps-2/kv.so", "sm120f/kv/build-1/.lock"], ["kv"]),
         ("tilelang", ["hash1/kernel_lib.so", "tmp/x"], ["hash1"]),
         ("tvm_ffi", ["mine_abc/build.ninja", "mine_abc/main.so"], ["mine_abc"]),
         ("cute_dsl", ["abc.mlir", "abc.lock"], ["abc.mlir"]),
@@ -117,6 +120,14 @@ def test_deep_gemm_refuses_half_a_kernel(tmp_path: Path) -> None:
 def test_the_other_layouts(tmp_path: Path, name: str, files: list[str], entries: list[str]) -> None:
     write(tmp_path, *files)
     assert [entry.name for entry in found(name, tmp_path)] == entries
+
+
+def test_sglangs_own_jit_tells_its_target_and_what_was_cut_short(tmp_path: Path) -> None:
+    write(tmp_path / "sm120f/kv/build-1", "deps-2/kv.so", "deps-2/sgl_deps.json", ".staging-ab/cuda.cu", ".lock")
+    half, whole = found("sglang_jit", tmp_path)
+    assert (whole.name, whole.arch, whole.addressed, whole.stale) == ("kv", "sm_120f", True, "")
+    assert [path.name for path in (*whole.outputs, *whole.locks)] == ["kv.so", ".lock"]
+    assert "did not end" in half.stale
 
 
 @pytest.mark.parametrize("name", [one.name for one in caches()])
