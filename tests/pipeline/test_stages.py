@@ -13,7 +13,8 @@ from ungate.host.progress import silent
 from ungate.lab.install import install
 from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Task, Variant, Verdict
 from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
-from ungate.pipeline.arms import alike, arms, engine_of, release
+from ungate.pipeline.arms import alike, arms, engine_of
+from ungate.pipeline.elsewhere import release
 from ungate.pipeline.reading import to_open
 from ungate.pipeline.records import Records
 from ungate.recipes import load

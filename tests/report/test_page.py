@@ -65,6 +65,9 @@ def _document() -> dict[str, Any]:
             "after": {"a.py": "x"},
             "refused": [],
         },
+        "elsewhere": [
+            {"arm": "later", "packages": [["lab-kernels", "0.4"]], "closed": [], "flag": True, "said": "open <b>"}
+        ],
         "diff": "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x < 1\n+x < 2\n",
         "artifacts": [{"path": "k.so", "target": "sm_120", "kernels": 3, "hollow": None, "seconds": 1.5, "note": ""}],
         "guards": [{"name": "outputs", "holds": None, "evidence": "not compared"}],
@@ -122,6 +125,7 @@ def test_every_section_is_there_and_nothing_points_outside() -> None:
         "cause",
         "chain",
         "findings",
+        "elsewhere",
         "diff",
         "build",
         "proofs",
@@ -138,6 +142,7 @@ def test_every_section_is_there_and_nothing_points_outside() -> None:
 
 def test_text_of_the_run_is_escaped() -> None:
     page = render(_document())
+    assert "lab-kernels 0.4" in page and "open &lt;b&gt;" in page
     assert "ended after 21 s &lt;x&gt;" in page
     assert "&lt;script&gt;" in page and "&lt;b&gt;" in page and "PDL off: &lt;slow&gt;" in page
 

@@ -99,6 +99,11 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
     if records.findings:
         yield _title("Checks")
         yield from findings(records.findings)
+    if records.elsewhere:
+        yield _title("Further arms")
+        for there in records.elsewhere:
+            where = ", ".join(f"{name} {version}" for name, version in there.packages)
+            yield Text(f"{there.arm}: {'; '.join(filter(None, (where, there.said)))}.")
     if records.series is not None:
         yield _title("Edits, in a private copy")
         yield from _edits(records.series, request.target)

@@ -35,6 +35,10 @@ STAGES = ("doctor", "scan", "trace", "check", "patch", "build", "launch", "measu
 )
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="For every arm; repeatable.")
 @click.option("--release", "releases", multiple=True, metavar="DIST==VERSION", help="Another release as a further arm.")
+@click.option(
+    "--other", "others", multiple=True, metavar="NAME=PATH", help="Another interpreter or package folder as an arm."
+)
+@click.option("--plain", is_flag=True, help="Those arms leave the feature off, even where it is let through.")
 @click.option("--same", is_flag=True, help="The candidate is the baseline once more: measure this machine's noise.")
 @click.option("--swap", is_flag=True, help="Baseline and candidate change places.")
 @click.option(
@@ -59,6 +63,8 @@ def run(
     start_minutes: float,
     variables: tuple[str, ...],
     releases: tuple[str, ...],
+    others: tuple[str, ...],
+    plain: bool,
     same: bool,
     swap: bool,
     facts: Path | None,
@@ -93,6 +99,7 @@ def run(
     goal = Target.parse(target) if target else _here(loaded)
     added = _variables(variables)
     pipeline.stages_of(loaded, until, command)
+    further = _campaign.variants(loaded, releases, others, plain=plain)
     environment = resolve(site, python)
     request = pipeline.Request(
         recipe=loaded,
@@ -108,7 +115,7 @@ def run(
         budget_s=budget_minutes * 60,
         load_s=load_seconds,
         start_deadline_s=start_minutes * 60,
-        arms=tuple(_campaign.variant(each) for each in releases),
+        arms=further,
         same=same,
         swap=swap,
     )

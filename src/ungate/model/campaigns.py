@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 __all__ = ["Arm", "Cell", "Decision", "Recipe", "Sample", "Task", "Variant", "Verdict"]
 
@@ -15,7 +16,9 @@ class Variant:
 
     ``release`` are requirements such as ``flashinfer-python==0.6.17``: those releases are unpacked into a folder of
     their own that comes first on the path. ``command`` replaces the user's server command: another interpreter with an
-    environment of its own, another backend, another engine. ``keywords`` are given other literal values wherever
+    environment of its own, another backend, another engine. ``place`` is where the arm's packages are instead: an
+    interpreter, which then runs the user's command, or a folder. ``feature``: what the recipe switches its candidate
+    on with is added, where these packages let the target through. ``keywords`` are given other literal values wherever
     ``file`` (of the overlay's copy) passes them in a call.
     """
 
@@ -24,6 +27,8 @@ class Variant:
     arguments: tuple[str, ...] = ()
     release: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+    place: Path | None = None
+    feature: bool = False
     file: str = ""
     keywords: Mapping[str, bool | int] = field(default_factory=dict)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from ungate.errors import Refusal
-from ungate.host.folders import cache_dir
 from ungate.host.progress import Report
 from ungate.launch import Engine, Server, detect, engine, serve
 from ungate.model import Arm, Variant
+from ungate.pipeline.elsewhere import placed, release, swapped
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.records import Records, Request
 
-__all__ = ["BASELINE", "CANDIDATE", "alike", "arms", "begin", "compared", "engine_of", "names", "release"]
+__all__ = ["BASELINE", "CANDIDATE", "alike", "arms", "begin", "compared", "engine_of", "names"]
 
 BASELINE, CANDIDATE = "baseline", "candidate"
 
@@ -61,7 +58,7 @@ def arms(request: Request, records: Records, report: Report) -> tuple[Arm, ...]:
             Arm(BASELINE, candidate.environment, candidate.arguments, candidate.series),
             Arm(CANDIDATE, baseline.environment, baseline.arguments, baseline.series),
         )
-    others = [_variant(variant, base, report) for variant in (*recipe.arms, *request.arms)]
+    others = [_variant(variant, base, request, records, report) for variant in (*recipe.arms, *request.arms)]
     found = (baseline, candidate, *others)
     for arm in found:
         _tell_apart(request, arm)
@@ -84,31 +81,22 @@ def alike(one: Arm, other: Arm) -> bool:
     return same and dict(one.environment) == dict(other.environment)
 
 
-def _variant(variant: Variant, base: Mapping[str, str], report: Report) -> Arm:
+def _variant(variant: Variant, base: Mapping[str, str], request: Request, records: Records, report: Report) -> Arm:
     environment = dict(base)
-    series = ""
-    if variant.release:
+    series, command, arguments = "", variant.command, variant.arguments
+    there = next((each for each in records.elsewhere if each.arm == variant.name), None)
+    packages = there.packages if there is not None else ()
+    if variant.place is not None:
+        environment = placed(request, variant.place, packages)
+        series = " ".join(f"{name}=={version}" for name, version in packages) or str(variant.place)
+        command = command or swapped(request.command, variant.place)
+    elif variant.release:
         environment |= release(variant.release, base, report)
         series = "+".join(variant.release)
-    return Arm(variant.name, {**environment, **variant.environment}, variant.arguments, series, variant.command)
-
-
-def release(requirements: tuple[str, ...], base: Mapping[str, str], report: Report) -> dict[str, str]:
-    """What a process needs to import these releases before the installed ones, with JIT caches of their own.
-
-    Their dependencies are not fetched: the installed ones serve them, and a server that this breaks does not start.
-    """
-    from ungate.host.index import fetch
-    from ungate.patch import caches
-
-    roots: list[Path] = []
-    for requirement in requirements:
-        report(f"fetching {requirement}")
-        roots.append(fetch(requirement, report))
-    folder = cache_dir() / "releases" / hashlib.sha256("\n".join(requirements).encode()).hexdigest()[:16]
-    environment = caches.environment(folder, base)
-    path = [*map(str, roots), base.get("PYTHONPATH", "")]
-    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    if variant.feature and (there is None or there.usable):
+        environment |= request.recipe.environment
+        arguments = (*request.recipe.arguments, *arguments)
+    return Arm(variant.name, {**environment, **variant.environment}, arguments, series, command)
 
 
 def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Server]:

@@ -52,6 +52,7 @@ def document(
         },
         "chain": None if records.chain is None else chain(records.chain),
         "findings": None if records.chain is None else plain(records.findings),
+        "elsewhere": plain(records.elsewhere),
         "series": None
         if series is None
         else {

@@ -115,11 +115,18 @@ def _path(request: Request, baseline: Arm, arm: Arm, first: activation.Reading, 
         return Guard(name, None, "both arms are the same, so this measures noise", Decision.INCONCLUSIVE, arm.name)
     if arm.name != CANDIDATE:
         # A release or a switch of its own need not run what the recipe opens: that it differs is what is asked.
-        return Guard("the arm differs from the baseline", True, _difference(baseline, arm), arm=arm.name)
+        ran = {None: "is not known to run", True: "runs", False: "does not run"}[_ran(other)]
+        said = "; ".join(filter(None, (_difference(baseline, arm), f"what the recipe opens {ran} there")))
+        return Guard("the arm differs from the baseline", True, said, arm=arm.name)
     swapped = request.swap
     proof = activation.prove(other, first) if swapped else activation.prove(first, other)
     evidence = f"the arms are swapped. {proof.evidence}" if swapped else proof.evidence
     return Guard(name, _PROVED[proof.proof], evidence, Decision.INCONCLUSIVE, arm.name)
+
+
+def _ran(reading: activation.Reading) -> bool | None:
+    known = [ran for ran in reading.ways.values() if ran is not None]
+    return any(known) if known else None
 
 
 def _difference(baseline: Arm, arm: Arm) -> str:

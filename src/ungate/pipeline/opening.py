@@ -108,6 +108,8 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     if chain is None or before is None:
         return records
     closed = to_open(chain)
+    if not closed and request.command and (request.recipe.arguments or request.recipe.environment):
+        return records  # the candidate differs by its switch alone, and whether that helps can be measured
     if not closed:
         flag = f" Switch it on with {request.recipe.flag}." if request.recipe.flag else ""
         return replace(records, stopped=f"every gate already lets {request.target} through: nothing to open.{flag}")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ungate.patch.overlay import Overlay
     from ungate.pipeline.journal import Journal
 
-__all__ = ["Ablation", "Act", "Context", "EarlyEnd", "Records", "Request", "Stage", "StartRecord"]
+__all__ = ["Ablation", "Act", "Context", "EarlyEnd", "Elsewhere", "Records", "Request", "Stage", "StartRecord"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,26 @@ class Request:
     arms: tuple[Variant, ...] = ()
     same: bool = False
     swap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What a recipe's way is like in the packages of a further arm, each with its name and version.
+
+    ``closed`` are the gates that hold the target back there, each as ``file:line condition``, ``flag`` whether the
+    recipe's flag is defined (None: the recipe has none, or no way to follow); ``said`` tells it in a sentence's part.
+    """
+
+    arm: str
+    packages: tuple[tuple[str, str], ...]
+    closed: tuple[str, ...]
+    flag: bool | None
+    said: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether the feature can be switched on there as it is."""
+        return self.flag is not False and not self.closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +148,7 @@ class Records:
     scan: ScanResult | None = None
     chain: Chain | None = None
     findings: tuple[Finding, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
     series: Series | None = None
     diff: str = ""
     overlay: Overlay | None = None

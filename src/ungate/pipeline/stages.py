@@ -6,11 +6,15 @@ from collections.abc import Sequence
 
 from ungate.errors import Refusal
 from ungate.model import Recipe
-from ungate.pipeline import opening, reading
+from ungate.pipeline import elsewhere, opening, reading
 from ungate.pipeline.records import Context, Records, Request, Stage
 from ungate.pipeline.telling import tell
 
 __all__ = ["STAGES", "stages_of"]
+
+
+def _check(request: Request, records: Records, context: Context) -> Records:
+    return elsewhere.look(request, opening.check(request, records, context), context)
 
 
 def _launch(request: Request, records: Records, context: Context) -> Records:
@@ -42,7 +46,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("doctor", "Read the host facts that decide the outcome", reading.doctor),
     Stage("scan", "Find the gates on the way from the flag to the kernel", reading.scan),
     Stage("trace", "Put the gates in order from the flag to the kernel", reading.trace),
-    Stage("check", "Check whether they may be opened here", opening.check),
+    Stage("check", "Check whether they may be opened here", _check),
     Stage("patch", "Open them in an overlay and scan it again", opening.patch),
     Stage("build", "Compile what the edits touch and look into the binary", opening.build),
     Stage("launch", "Start each arm once: ready, outputs equal, path proved", _launch),

@@ -68,7 +68,7 @@ def following(request: Request, records: Records) -> list[str]:
             sentences.append(f"What can help here instead: {request.recipe.instead}.")
         return sentences
     if not records.verdicts:
-        return _needs(request, records)
+        return [*_open_elsewhere(request, records), *_needs(request, records)]
     several = len({verdict.arm for verdict in records.verdicts}) > 1
     sentences = []
     for verdict in records.verdicts:
@@ -93,12 +93,25 @@ def _permanent(request: Request, records: Records) -> list[str]:
     if policy is None or policy.nowhere:
         return []
     name, target = request.recipe.name, request.target
-    if not request.recipe.entries:
+    if not request.recipe.entries or records.series is None:
         words = " ".join([*(f"{key}={value}" for key, value in policy.environment.items()), *policy.arguments])
-        return [f"Make it permanent: start the server with {words}." if words else "It is the server's default."]
+        if not words:
+            return ["It is the server's default."]
+        if not policy.everywhere:
+            return [f"Start the server with {words} only where it helps: see {request.folder / NAME}"]
+        return [f"Make it permanent: start the server with {words}."]
     if policy.everywhere:
         return [f"Make it permanent: ungate patch push {name} --target {target}"]
     return [f"Make it permanent where it helps: ungate patch push --policy {request.folder / NAME}"]
+
+
+def _open_elsewhere(request: Request, records: Records) -> list[str]:
+    """The further arms whose packages let the target through as they are: the way that needs no edit."""
+    return [
+        f"{there.arm} needs no edit: its packages let {request.target} through. Compare it before anything is opened."
+        for there in records.elsewhere
+        if there.flag and there.usable
+    ]
 
 
 def _again(request: Request) -> str:
