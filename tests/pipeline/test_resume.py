@@ -156,9 +156,9 @@ def test_interrupted_and_resumed_from_the_command_line(tmp_path: Path) -> None:
 
 def test_a_run_is_not_taken_up_twice_at_once(tmp_path: Path) -> None:
     from ungate.errors import Refusal
-    from ungate.pipeline.resuming import alive
+    from ungate.pipeline.resuming import alive, held
 
-    with alive(tmp_path, "m"), pytest.raises(Refusal, match="still going on"), alive(tmp_path, "m"):
+    with held(tmp_path), pytest.raises(Refusal, match="still going on"), held(tmp_path):
         pass
     with alive(tmp_path, "m"):
         assert "m" in os.environ["UNGATE_CHILD"].split(":")

@@ -18,7 +18,7 @@ from ungate.launch import memory, ports
 from ungate.launch.cause import Cause, find
 from ungate.launch.engines import Engine
 from ungate.launch.log import Log
-from ungate.launch.segments import Segments
+from ungate.launch.segments import SUFFIX, Segments
 
 __all__ = ["Server", "Stopped", "serve", "start"]
 
@@ -140,6 +140,7 @@ class Server:
         reap(self.marker)
         leaked = self.segments.leaked()
         self.segments.remove(leaked)
+        self.segments.forget()
         free = ports.bindable(self.port)
         while not free and time.monotonic() - begun < grace_s + _PORT_FREE_S:
             time.sleep(0.05)
@@ -176,7 +177,7 @@ def start(
     # What the arm sets wins over what the engine file sets, and that over what ungate was started with.
     full = {**os.environ, **engine.environment, **(environment or {})}
     # What there is before the start, so that what is left after the end can be told from it.
-    segments, used = Segments(engine.segments), memory.used()
+    segments, used = Segments(engine.segments, log.with_suffix(SUFFIX)), memory.used()
     child = Child.start(placed, log=log, env=full, cwd=cwd)
     return Server(
         child, log=log, engine=engine, port=port, argv=placed, deadline_s=deadline_s, segments=segments, used=used

@@ -107,6 +107,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._workers = workers(self._server.pids(), self._server.pid, self._server.engine)
+        self._server.segments.look(self._server.pids())
         self._begun = self._alive_at = time.monotonic()
         self._thread.start()
         return self

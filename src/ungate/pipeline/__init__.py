@@ -95,19 +95,22 @@ def run(request: Request, report: Report = silent, *, hypothesis: int | None = N
     follows from it is still judged and reported. KeyboardInterrupt and Refusal pass through after the ledger has
     been closed; no child of the run is left. ``hypothesis`` is the number of what this run is to decide.
     """
-    from ungate.pipeline.resuming import remember
+    from ungate.pipeline.resuming import clear_up, held, remember
     from ungate.record import Ledger
 
     stages_of(request.recipe, request.until, request.command)
     if request.facts is None:
         request = replace(request, facts=_facts(request))
     ledger = Ledger.here()
+    for each in clear_up(ledger):
+        report(f"cleared up after run {each}, which was killed")
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    number = _begin(ledger, request)
-    if hypothesis is not None:
-        ledger.settle(hypothesis, "in_progress", number)
-    prior = _prior(ledger, request, request.facts)
-    return _carry_out(remember(request, started, number, prior=prior, hypothesis=hypothesis), ledger, report)
+    with held(request.folder):  # before the ledger tells of the run, so that it is never taken for a dead one
+        number = _begin(ledger, request)
+        if hypothesis is not None:
+            ledger.settle(hypothesis, "in_progress", number)
+        prior = _prior(ledger, request, request.facts)
+        return _carry_out(remember(request, started, number, prior=prior, hypothesis=hypothesis), ledger, report)
 
 
 def resume(number: int | None = None, report: Report = silent) -> Outcome:
@@ -116,11 +119,13 @@ def resume(number: int | None = None, report: Report = silent) -> Outcome:
     Without a number the newest that has not been completed. Refusal where there is none, where another process
     still carries it out, and where the packages are no longer those that its steps were about.
     """
-    from ungate.pipeline.resuming import begun, choose
+    from ungate.pipeline.resuming import begun, choose, held
     from ungate.record import Ledger
 
     ledger = Ledger.here()
-    return _carry_out(begun(choose(ledger, number)), ledger, report, resumed=True)
+    chosen = begun(choose(ledger, number))
+    with held(chosen.request.folder):
+        return _carry_out(chosen, ledger, report, resumed=True)
 
 
 def _facts(request: Request) -> HostFacts:

@@ -1,4 +1,7 @@
-"""What makes a run one that can be taken up again: its request in its folder, and a lock while it is alive."""
+"""What makes a run one that can be taken up again: its request in its folder, and a lock while it is alive.
+
+Its process may be killed; then the next one, whether it takes the run up or begins another, clears up what was left.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,12 @@ from ungate.pipeline.codec import pack, unpack
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.records import Records, Request
 from ungate.record import Ledger, Row
+from ungate.record.living import LOCK, gone
 
-__all__ = ["Begun", "alive", "begun", "choose", "remember", "still_stands"]
+__all__ = ["Begun", "alive", "begun", "choose", "clear_up", "held", "remember", "still_stands"]
 
-_REQUEST, _LOCK = "request.json", "run.lock"
+_REQUEST = "request.json"
+_LOCK_S = 0.5  # somebody who lists the runs holds a lock for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ def choose(ledger: Ledger, number: int | None) -> Row:
         return row
     # A shared ledger holds runs of other machines too: only one whose folder is here can go on here.
     here = (row for row in ledger.runs() if row.folder and (Path(row.folder) / _REQUEST).is_file())
-    row_or_none = next((row for row in here if row.status != "completed"), None)
+    waiting = sorted((row for row in here if row.status != "completed"), key=lambda row: row.status == "running")
+    row_or_none = next(iter(waiting), None)
     if row_or_none is None:
         raise Refusal(
             "No run that was begun here waits for more, so there is none to resume.", "See them: ungate ledger"
@@ -91,24 +97,33 @@ def choose(ledger: Ledger, number: int | None) -> Row:
 
 
 @contextlib.contextmanager
-def alive(folder: Path, marker: str) -> Iterator[None]:
-    """Hold the run's lock, let every child carry its marker, and first end what an earlier process left running.
+def held(folder: Path) -> Iterator[None]:
+    """Hold the run's lock: it tells a living run from a dead one, since the kernel gives it back however this ends.
 
-    The kernel gives the lock back when the process ends, however it ends. Refusal while another process has it.
+    Refusal while another process has it.
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK)
+    lock = FileLock(folder / LOCK)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=_LOCK_S)
     except Timeout:
         raise Refusal(
             f"The run in {folder} is still going on in another process.",
             "Wait for it, or end it there with ctrl-C: what it has finished is kept.",
         ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def alive(folder: Path, marker: str) -> Iterator[None]:
+    """Let every child carry the run's marker, and first clear up what an earlier process left behind."""
     before = os.environ.get(MARKER)
     try:
-        reap(marker)
+        _clear(folder, marker)
         os.environ[MARKER] = ":".join(filter(None, (before, marker)))
         yield
     finally:
@@ -116,7 +131,42 @@ def alive(folder: Path, marker: str) -> Iterator[None]:
             os.environ.pop(MARKER, None)
         else:
             os.environ[MARKER] = before
-        lock.release()
+
+
+def _clear(folder: Path, marker: str) -> None:
+    """End the processes of a run whose own process is gone, then remove the shared memory of its servers."""
+    from ungate.launch.segments import clear
+
+    reap(marker)
+    clear(folder)
+
+
+def clear_up(ledger: Ledger) -> tuple[int, ...]:
+    """Clear up after the runs of this machine that were killed, and close them in the ledger; their numbers.
+
+    A run that another process takes up meanwhile is left to that one.
+    """
+    done = []
+    for row in ledger.running():
+        if not gone(row.folder):
+            continue
+        with contextlib.suppress(Refusal), held(Path(row.folder)):
+            asked = _asked(Path(row.folder))
+            _clear(Path(row.folder), str(asked.get("marker") or uuid.uuid4().hex))
+            ledger.end(row.id, "interrupted", reopen=row.reopen)
+            if isinstance(hypothesis := asked.get("hypothesis"), int):
+                ledger.settle(hypothesis, "pending")
+            done.append(row.id)
+    return tuple(done)
+
+
+def _asked(folder: Path) -> dict[str, object]:
+    """What stands in the request of a run; nothing where it cannot be read."""
+    try:
+        asked = json.loads((folder / _REQUEST).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return asked if isinstance(asked, dict) else {}
 
 
 def still_stands(request: Request, records: Records) -> None:

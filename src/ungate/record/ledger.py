@@ -13,6 +13,7 @@ from ungate.errors import Refusal
 from ungate.host.folders import state_dir
 from ungate.model import Decision, Sample, Task, Verdict
 from ungate.record.database import Connection, Database
+from ungate.record.living import gone
 from ungate.record.rows import Hypothesis, Row, Step, cell, clean, packed
 from ungate.record.schema import migrate
 
@@ -188,8 +189,12 @@ class Ledger:
                     (_now(), run),
                 )
 
+    def running(self) -> tuple[Row, ...]:
+        """The runs that nobody has closed, newest first: those that are carried out, and those that were killed."""
+        return self._rows("status = 'running'", ())
+
     def runs(self, recipe: str | None = None) -> tuple[Row, ...]:
-        """Every run, or those of one recipe, newest first."""
+        """Every run, or those of one recipe, newest first; one whose process is gone was interrupted."""
         if recipe is None:
             return self._rows("1 = 1", ())
         return self._rows("recipe = ?", (recipe,))
@@ -220,6 +225,7 @@ class Ledger:
                     cell(name), Decision(decision), reason, ratio, low, high, level, pairs, diagnosis, arm
                 )
                 verdicts.setdefault(run, []).append(verdict)
+        rows = [(*row[:5], "interrupted" if row[5] == "running" and gone(row[8]) else row[5], *row[6:]) for row in rows]
         return tuple(
             Row(
                 id=row[0],
