@@ -76,7 +76,7 @@ def test_a_segment_is_written_down_when_it_is_seen_and_struck_out_at_the_end(tmp
 
 SERVER = """
 import mmap, os, sys, time
-for name in sys.argv[1:]:
+for name in sys.argv[2:]:
     descriptor = os.open(f"/dev/shm/{name}", os.O_CREAT | os.O_RDWR)
     os.ftruncate(descriptor, 4096)
     memory = mmap.mmap(descriptor, 4096)
@@ -90,7 +90,7 @@ import sys, time
 from pathlib import Path
 from ungate.launch import engine, ports, start
 folder, names = Path(sys.argv[1]), sys.argv[2:]
-argv = (sys.executable, str(folder / "server.py"), *names)
+argv = (sys.executable, str(folder / "server.py"), "{port}", *names)
 server = start(argv, engine=engine("openai"), port=ports.free_port(), folder=folder / "logs")
 while "mapped" not in server.log.text():
     time.sleep(0.05)
