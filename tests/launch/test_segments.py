@@ -76,10 +76,11 @@ def test_a_segment_is_written_down_when_it_is_seen_and_struck_out_at_the_end(tmp
 
 SERVER = """
 import mmap, os, sys, time
+kept = []
 for name in sys.argv[2:]:
     descriptor = os.open(f"/dev/shm/{name}", os.O_CREAT | os.O_RDWR)
     os.ftruncate(descriptor, 4096)
-    memory = mmap.mmap(descriptor, 4096)
+    kept.append(mmap.mmap(descriptor, 4096))
     os.close(descriptor)
 print("mapped", flush=True)
 time.sleep(600)
