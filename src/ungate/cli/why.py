@@ -14,7 +14,7 @@ from ungate.cli.output import document, paper, progress
 if TYPE_CHECKING:
     from ungate.host.environment import Environment
     from ungate.host.packages import Package
-    from ungate.model import Recipe
+    from ungate.model import Chain, Recipe
 
 __all__ = ["why"]
 
@@ -57,18 +57,17 @@ def why(
     from ungate.host.environment import resolve
     from ungate.host.gpus import local_target
     from ungate.model import Target
-    from ungate.scan import scan
-    from ungate.trace import Trace, ask
+    from ungate.pipeline.reading import answered, follow
 
     recipe = recipes.load(question) if question in recipes.names() or question.endswith(".toml") else None
     aim = Target.parse(target) if target else local_target()
     environment = resolve(site, python)
     packages = _packages(environment, recipe, named)
     with progress(quiet=as_json) as report:
-        found = scan(packages, report=report)
-        report("following the calls")
-        trace = Trace(packages, found, aim)
-        chains = (trace.chain(recipe),) if recipe is not None else ask(trace, question, environment.roots)
+        if recipe is not None:
+            chains: tuple[Chain, ...] = (follow(recipe, packages, aim, report)[1],)
+        else:
+            chains = answered(question, packages, aim, environment.roots, report)
     if as_json:
         from ungate.cli._why import chains_document
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from ungate.host import packages as installed
 from ungate.host.progress import Report, silent
 from ungate.model import Chain, Gate, Recipe, ScanResult, Series, Status, Target
 from ungate.pipeline.records import Context, Records, Request
 
-__all__ = ["doctor", "follow", "prepare", "scan", "to_open", "trace"]
+if TYPE_CHECKING:
+    from ungate.trace import Trace
+
+__all__ = ["answered", "doctor", "follow", "prepare", "scan", "to_open", "trace"]
+
+Answer = TypeVar("Answer")
 
 
 def doctor(request: Request, records: Records, context: Context) -> Records:
@@ -44,20 +52,47 @@ def follow(
     Looking for gates is three quarters of a scan, and a way leads through some twenty of several thousand files. So
     the way is followed without gates first, then with those of the files that it asked about.
     """
-    import ungate.scan
     import ungate.trace
 
     report("following the calls from the flag to the kernel")
     way = ungate.trace.Trace(packages, None, target)
-    chain = way.chain(recipe)
+    found, chain = _with_gates(way, packages, lambda: way.chain(recipe), report)
+    return found, chain
+
+
+def answered(
+    question: str,
+    packages: tuple[installed.Package, ...],
+    target: Target,
+    roots: Sequence[Path],
+    report: Report = silent,
+) -> tuple[Chain, ...]:
+    """The chains that answer a question in the user's words, the gates of the files on them attached. ``roots`` are
+    the folders whose binaries are looked into for an error of the CUDA runtime. Refusal where nothing answers."""
+    import ungate.trace
+
+    report("reading the packages")
+    way = ungate.trace.Trace(packages, None, target)
+    report("following the calls")
+    return _with_gates(way, packages, lambda: ungate.trace.ask(way, question, roots), report)[1]
+
+
+def _with_gates(
+    way: Trace, packages: tuple[installed.Package, ...], ask: Callable[[], Answer], report: Report
+) -> tuple[ScanResult, Answer]:
+    """The answer once it has the gates of every file that it asked about. Gates may lead it to further files."""
+    import ungate.scan
+
+    answer = ask()
     files: frozenset[str] = frozenset()
     while True:
         files |= way.asked
         found = ungate.scan.scan(packages, report=report, files=files)
         way.attach(found)
-        chain = way.chain(recipe)
+        report("following the calls with their gates")
+        answer = ask()
         if way.asked <= files:
-            return found, chain
+            return found, answer
 
 
 def to_open(chain: Chain) -> tuple[Gate, ...]:

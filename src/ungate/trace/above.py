@@ -86,7 +86,7 @@ def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
     hops: list[Hop] = []
     head = route.influence
     if head is not None and head.through is not None:
-        scope = head.reader
+        scope, first = head.reader, (*head.handed, head.through)[0]
         found = gates.between(scope.module.file, scope.first, scope.last)
         tests = _not_gates(tests_returned(graph.names, scope), found)
         tests = tuple((line, text) for line, text in tests if line != head.line)
@@ -98,9 +98,13 @@ def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
                 scope.name,
                 True,
                 (*_flags_read(graph, gates, scope, found), *marked(found, Reached.YES)),
-                f"reads the attribute; asked by {head.through.scope.name} in line {head.through.line}",
+                f"reads the attribute; asked by {first.scope.name} in line {first.line}",
                 _told(scope, tests),
             )
+        )
+        hops.extend(
+            replace(call_hop(graph, gates, site.scope, site.line, True), note="hands the answer on")
+            for site in head.handed
         )
     if head is not None and head.mark:
         if not hops:

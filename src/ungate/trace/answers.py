@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.jit import search
 from ungate.trace.module import Scope, Use
 from ungate.trace.names import Thing
-from ungate.trace.route import Influence, Reaches, Route, alone, influence, thing_of, upward
+from ungate.trace.route import Influence, Reaches, Route, alone, influence, kept_from, thing_of, upward
 from ungate.trace.switches import tokens
 from ungate.trace.values import Asked, asked_for, places_of, registered, under
 
@@ -146,12 +147,22 @@ def _reads(trace: Trace, attribute: str) -> Reaches:
 
     def reached(site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
         found = readers.get(site.caller)
-        if found is not None and (found.through is None or found.through.use.test):
+        if found is not None and (found.through is None or found.through.use.test or _passes(found.through, site)):
             return found, True
         decided = trace.switches.decides(site, way)
         return decided if decided is not None and decided[0].attribute == attribute else None
 
     return reached
+
+
+def _passes(asked: Site, site: Site) -> bool:
+    """Whether a function hands what it was told by one call to another as an argument."""
+    kept = kept_from(asked)
+    for call in (node for node in ast.walk(site.scope.node) if isinstance(node, ast.Call)):
+        if call.func is site.use.node:
+            given = (node for each in ast.iter_child_nodes(call) for node in ast.walk(each))
+            return any(node is asked.use.node or (isinstance(node, ast.Name) and node.id in kept) for node in given)
+    return False
 
 
 def _chosen(trace: Trace, conditions: list[Asked], attribute: str, words: frozenset[str]) -> dict[Thing, Route]:

@@ -15,6 +15,7 @@ from ungate.trace.ask_thrown import of_binary, of_thrown
 from ungate.trace.chain import Trace
 from ungate.trace.flags import flag_of
 from ungate.trace.message import raised
+from ungate.trace.pause import uncollected
 from ungate.trace.thrown import thrown
 
 __all__ = ["ask", "ask_attribute"]
@@ -24,6 +25,7 @@ _LONGEST = 300  # characters of a question that are repeated where nothing answe
 _SURE = 0.6  # of a message's characters written out by one Python statement: no other language is asked then
 
 
+@uncollected()
 def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...]:
     """The chains that answer a question, the most telling first. Refusal where nothing in the packages answers.
 

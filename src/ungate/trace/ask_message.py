@@ -90,7 +90,9 @@ def _of_raise(
     hops.append(own)
     decided = asked or any(gate.status(trace.target) is not Status.OPEN for gate in own.gates)
     filled = () if decided else raises.filled_by(trace, hit)
-    notes = (*_written(hit, ()), *_let_through(trace, own), *_elsewhere(same))
+    through = _let_through(trace, own)
+    lists = (_looked_at(filled),) if through and filled else ()
+    notes = (*_written(hit, ()), *through, *lists, *_elsewhere(same))
     chains = [Chain(text, trace.target, (*hops, *filled), (), notes)]
     for value in dict.fromkeys(value for _, value in asked if value):
         chains.extend(of_value(trace, value)[:_MOST_BEHIND])

@@ -17,6 +17,7 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.jit import Build, Descent, Step, build_of, builds, descend, prebuilt, search
 from ungate.trace.marks import marked_influence
 from ungate.trace.names import Thing
+from ungate.trace.pause import uncollected
 from ungate.trace.reach import Translations
 from ungate.trace.route import Influence, Reaches, Route, influence, upward, ways
 from ungate.trace.switches import Switches, tokens
@@ -59,6 +60,7 @@ class Trace:
             thing = self.graph.names.attribute(thing, part) if thing else None
         return thing if thing is not None and self.graph.scope(thing) is not None else None
 
+    @uncollected()
     def chain(self, recipe: Recipe) -> Chain:
         """The chain of a recipe. Refusal where none of its entries is in the packages."""
         entries = [(symbol, self.entry(symbol)) for symbol in recipe.entries]
@@ -71,6 +73,7 @@ class Trace:
         missing = tuple(f"{symbol} is not in these packages." for symbol, thing in entries if thing is None)
         return self.assemble(recipe, entry, route, reached, missing)
 
+    @uncollected()
     def ways(self, recipe: Recipe) -> tuple[Chain, ...]:
         """One chain for each way from the attribute to the first entry that the packages hold, also where the
         attribute's answer is carried on an object. Slower than :meth:`chain`, and complete up to eight ways."""

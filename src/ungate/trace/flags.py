@@ -115,11 +115,9 @@ def _variable(graph: Graph, name: str) -> Flag | None:
 def readers(graph: Graph, attribute: str) -> Iterator[tuple[Scope, int]]:
     """(function, line) of each read of the attribute outside the class that declares it. A name that very many files
     hold (``dtype``) counts only on something that is called arguments or configuration."""
-    files = [file for file in graph.corpus.holding(attribute) if not aside(file)]
-    common = len(files) > _MANY
-    for file in files:
-        module = graph.names.file(file)
-        for scope in module.top.within() if module else ():
+    common = len(graph.corpus.holding(attribute)) > _MANY
+    for file in graph.corpus.reading(attribute):
+        for scope in graph.scopes(file, attribute):
             owner = scope.owner("class")
             if scope.kind != "function" or (owner is not None and attribute in owner.values):
                 continue
@@ -140,8 +138,7 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
             continue
         text = graph.corpus.text(file)
         keyed = f'"{attribute}"'.encode() in text or f"{attribute}=".encode() in text
-        module = graph.names.file(file)
-        for scope in module.top.within() if module else ():
+        for scope in graph.scopes(file, attribute):
             if scope.kind != "function":
                 continue
             if keyed:

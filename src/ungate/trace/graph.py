@@ -65,11 +65,11 @@ class Graph:
         bare = thing.name.rpartition(".")[2]
         scope = self.scope(thing)
         is_method = scope is not None and scope.parent is not None and scope.parent.kind == "class"
-        for file in self._files(bare, scope if is_method else None):
+        for file in self._files(thing, bare, scope if is_method else None):
             module = self.names.file(file) if not aside(file) else None
             if module is None:
                 continue
-            for inside in module.top.within():
+            for inside in self.scopes(file, bare):
                 for use in inside.uses:
                     if use.stored or use.last != bare:
                         continue
@@ -81,18 +81,27 @@ class Graph:
                         unique = self.definitions(bare) == 1 and bare not in _COMMON
                         yield Site(inside, use.line, thing, True if unique else None, "method", use)
 
-    def _files(self, bare: str, method: Scope | None) -> tuple[str, ...]:
+    def _files(self, thing: Thing, bare: str, method: Scope | None) -> tuple[str, ...]:
         """The files that may refer to a name. A method that many classes have is looked for only where its class,
         or the module of its class, is named as well: an object comes from one of the two."""
-        files = self.corpus.holding(bare)
-        if bare == "main" or self.definitions(bare) <= _FEW:
-            return () if bare == "main" else files
+        own = self.corpus.modules.get(thing.module, "")
+        if bare == "main" or not own:
+            return ()
+        files = self.corpus.referring(bare, own)
+        users = self.corpus.users(own)
+        if sum(1 for _ in self.corpus.places(f"def {bare}", among=users)) <= _FEW:
+            return files
         if method is None or method.parent is None:
             return files if len(files) <= _MANY else ()
         owner = method.parent.name.rpartition(".")[2]
         stem = method.module.name.rpartition(".")[2]
-        near = {method.module.file, *self.corpus.holding(owner), *self.corpus.holding(stem)}
+        near = {own, *self.corpus.holding(owner, users), *self.corpus.holding(stem, users)}
         return tuple(file for file in files if file in near)
+
+    def scopes(self, file: str, word: str) -> tuple[Scope, ...]:
+        """The innermost scopes of a file on whose own lines a word stands: only they can refer to it."""
+        module = self.names.file(file)
+        return module.among(self.corpus.lines(word, file)) if module is not None else ()
 
     def same(self, found: Thing | None, thing: Thing) -> bool:
         """Whether two things are the same definition, an instance or a result counting as its origin."""

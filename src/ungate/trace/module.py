@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 __all__ = ["Module", "Scope", "Use", "dotted", "read"]
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,25 @@ class Scope:
     imports: dict[str, tuple[str, str]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     values: dict[str, list[ast.expr]] = field(default_factory=dict)
-    uses: list[Use] = field(default_factory=list)
     body: int = 0  # line of the def or class statement itself
+    _uses: list[Use] | None = None
+    _nodes: dict[type[ast.AST], list[ast.AST]] | None = None
+
+    @property
+    def uses(self) -> list[Use]:
+        """Every reference of the scope itself, looked for when first asked: most scopes of a file are never."""
+        if self._uses is None:
+            self._uses = []
+            _References(self, self._uses).all()
+        return self._uses
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """Every node of one kind in the scope, inner functions included, in the order of ``ast.walk``."""
+        if self._nodes is None:
+            self._nodes = {}
+            for node in ast.walk(self.node):
+                self._nodes.setdefault(type(node), []).append(node)
+        return cast(list[Node], self._nodes.get(kind, []))
 
     def owner(self, kind: str) -> Scope | None:
         """The nearest enclosing scope of that kind, itself included."""
@@ -72,6 +92,10 @@ class Module:
     @property
     def top(self) -> Scope:
         return self.scopes[""]
+
+    def among(self, lines: Iterable[int]) -> tuple[Scope, ...]:
+        """The innermost scopes of these lines, each once."""
+        return tuple({id(scope): scope for scope in map(self.at, lines)}.values())
 
     def at(self, line: int) -> Scope:
         """The innermost scope that holds the line."""
@@ -107,11 +131,13 @@ def read(name: str, file: str, text: bytes) -> Module:
     last = text.count(b"\n") + 1
     top = Scope("", "module", 1, last, tree, module)
     module.scopes[""] = top
-    _Reader(module).block(tree.body, top)
+    _Structure(module).block(tree.body, top)
     return module
 
 
-class _Reader:
+class _Structure:
+    """Definitions, imports and assignments: what the names of a file stand for."""
+
     def __init__(self, module: Module) -> None:
         self.module = module
 
@@ -121,6 +147,8 @@ class _Reader:
 
     def statement(self, node: ast.stmt, scope: Scope) -> None:
         match node:
+            case ast.Expr() | ast.Return() | ast.Raise() | ast.Pass():
+                pass
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self.definition(node, scope)
             case ast.Import(names=names):
@@ -129,39 +157,24 @@ class _Reader:
                     scope.imports[alias.asname or origin] = (origin, "")
             case ast.ImportFrom():
                 self.from_import(node, scope)
-            case ast.If(test=test, body=body, orelse=orelse) | ast.While(test=test, body=body, orelse=orelse):
-                self.expression(test, scope, test=True)
-                self.block(body, scope)
-                self.block(orelse, scope)
-            case ast.Assert(test=test, msg=msg):
-                self.expression(test, scope, test=True)
-                if msg:
-                    self.expression(msg, scope)
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
-                    self.store(target, value, scope)
-                self.expression(value, scope)
+                    _store(target, value, scope)
             case ast.AnnAssign(target=target, value=value, annotation=annotation):
-                self.store(target, value or annotation, scope)
-                if value:
-                    self.expression(value, scope)
+                _store(target, value or annotation, scope)
+            case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+                for item in items:
+                    if item.optional_vars is not None:
+                        _store(item.optional_vars, item.context_expr, scope)
+                self.block(body, scope)
+            case ast.Match(cases=cases):
+                for case in cases:
+                    self.block(case.body, scope)
             case _:
-                for child in ast.iter_child_nodes(node):
-                    self.node(child, scope)
-
-    def node(self, node: ast.AST, scope: Scope, *, test: bool = False) -> None:
-        match node:
-            case ast.stmt():
-                self.statement(node, scope)
-            case ast.expr():
-                self.expression(node, scope, test=test)
-            case ast.withitem(context_expr=value, optional_vars=target):
-                self.expression(value, scope)
-                if target is not None:
-                    self.store(target, value, scope)
-            case _:
-                for child in ast.iter_child_nodes(node):
-                    self.node(child, scope, test=test)
+                for name in ("body", "orelse", "finalbody"):
+                    self.block(getattr(node, name, []), scope)
+                for handler in getattr(node, "handlers", ()):
+                    self.block(handler.body, scope)
 
     def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope) -> None:
         name = f"{scope.name}.{node.name}" if scope.name else node.name
@@ -174,14 +187,6 @@ class _Reader:
             self.module.scopes[f"{name}@{earlier.body}"] = earlier
         scope.children[node.name] = inner
         self.module.scopes[name] = inner
-        for decorator in node.decorator_list:
-            self.expression(decorator, inner)
-        if isinstance(node, ast.ClassDef):
-            for base in (*node.bases, *(keyword.value for keyword in node.keywords)):
-                self.expression(base, inner)
-        else:
-            for default in (*node.args.defaults, *(d for d in node.args.kw_defaults if d)):
-                self.expression(default, inner)
         self.block(node.body, inner)
 
     def from_import(self, node: ast.ImportFrom, scope: Scope) -> None:
@@ -196,63 +201,139 @@ class _Reader:
             else:
                 scope.imports[alias.asname or alias.name] = (origin, alias.name)
 
-    def store(self, target: ast.expr, value: ast.expr, scope: Scope) -> None:
-        match target:
-            case ast.Name(id=name):
-                scope.values.setdefault(name, []).append(value)
-            case ast.Attribute():
-                text = dotted(target)
-                scope.uses.append(Use(text, target.lineno, False, False, target, stored=True))
-                owner = scope.owner("class")
-                if owner is not None and text.startswith("self.") and text.count(".") == 1:
-                    owner.values.setdefault(text, []).append(value)
-            case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-                for index, element in enumerate(elements):
-                    self.store(element, values[index] if len(values) == len(elements) else value, scope)
-            case _:
-                self.expression(target, scope)
 
-    def expression(self, node: ast.expr, scope: Scope, *, test: bool = False, call: bool = False) -> None:
+def _store(target: ast.expr, value: ast.expr, scope: Scope) -> None:
+    match target:
+        case ast.Name(id=name):
+            scope.values.setdefault(name, []).append(value)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            owner = scope.owner("class")
+            if owner is not None:
+                owner.values.setdefault(f"self.{name}", []).append(value)
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+            for index, element in enumerate(elements):
+                _store(element, values[index] if len(values) == len(elements) else value, scope)
+        case _:
+            pass
+
+
+class _References:
+    """The references of one scope, those of inner functions and classes left out."""
+
+    def __init__(self, scope: Scope, uses: list[Use]) -> None:
+        self.scope = scope
+        self.uses = uses
+
+    def all(self) -> None:
+        node = self.scope.node
+        for decorator in getattr(node, "decorator_list", ()):
+            self.expression(decorator)
+        match node:
+            case ast.ClassDef(bases=bases, keywords=keywords):
+                for base in (*bases, *(keyword.value for keyword in keywords)):
+                    self.expression(base)
+            case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+                for default in (*args.defaults, *(d for d in args.kw_defaults if d)):
+                    self.expression(default)
+            case _:
+                pass
+        self.block(getattr(node, "body", []))
+
+    def block(self, body: list[ast.stmt]) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Import() | ast.ImportFrom():
+                pass
+            case ast.If(test=test, body=body, orelse=orelse) | ast.While(test=test, body=body, orelse=orelse):
+                self.expression(test, test=True)
+                self.block(body)
+                self.block(orelse)
+            case ast.Assert(test=test, msg=msg):
+                self.expression(test, test=True)
+                if msg:
+                    self.expression(msg)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self.store(target)
+                self.expression(value)
+            case ast.AnnAssign(target=target, value=value):
+                self.store(target)
+                if value:
+                    self.expression(value)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    self.node(child)
+
+    def node(self, node: ast.AST, *, test: bool = False) -> None:
+        match node:
+            case ast.stmt():
+                self.statement(node)
+            case ast.expr():
+                self.expression(node, test=test)
+            case ast.withitem(context_expr=value, optional_vars=target):
+                self.expression(value)
+                if target is not None:
+                    self.store(target)
+            case _:
+                for child in ast.iter_child_nodes(node):
+                    self.node(child, test=test)
+
+    def store(self, target: ast.expr) -> None:
+        match target:
+            case ast.Name():
+                pass
+            case ast.Attribute():
+                self.uses.append(Use(dotted(target), target.lineno, False, False, target, stored=True))
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                for element in elements:
+                    self.store(element)
+            case _:
+                self.expression(target)
+
+    def expression(self, node: ast.expr, *, test: bool = False, call: bool = False) -> None:
         match node:
             case ast.Name(id=name):
-                scope.uses.append(Use(name, node.lineno, call, test, node))
+                self.uses.append(Use(name, node.lineno, call, test, node))
             case ast.Attribute() | ast.Subscript():
                 text = dotted(node)
-                scope.uses.append(Use(text, node.end_lineno or node.lineno, call, test, node))
+                self.uses.append(Use(text, node.end_lineno or node.lineno, call, test, node))
                 if isinstance(node, ast.Subscript):
-                    self.expression(node.slice, scope, test=test)
-                self.inside(node.value, scope, test=test)
+                    self.expression(node.slice, test=test)
+                self.inside(node.value, test=test)
             case ast.Call(func=func, args=arguments, keywords=keywords):
-                self.expression(func, scope, test=test, call=True)
+                self.expression(func, test=test, call=True)
                 for argument in arguments:
-                    self.expression(argument, scope, test=test)
+                    self.expression(argument, test=test)
                 for keyword in keywords:
-                    self.expression(keyword.value, scope, test=test)
+                    self.expression(keyword.value, test=test)
             case ast.IfExp(test=condition, body=body, orelse=orelse):
-                self.expression(condition, scope, test=True)
-                self.expression(body, scope, test=test)
-                self.expression(orelse, scope, test=test)
+                self.expression(condition, test=True)
+                self.expression(body, test=test)
+                self.expression(orelse, test=test)
             case ast.BoolOp(values=values):
                 for value in values:
-                    self.expression(value, scope, test=True)
+                    self.expression(value, test=True)
             case ast.NamedExpr(target=target, value=value):
-                self.store(target, value, scope)
-                self.expression(value, scope, test=test)
+                _store(target, value, self.scope)
+                self.expression(value, test=test)
             case ast.Lambda(body=body):
-                self.expression(body, scope, test=test)
+                self.expression(body, test=test)
             case ast.Constant():
                 pass
             case _:
                 for child in ast.iter_child_nodes(node):
-                    self.node(child, scope, test=test)
+                    self.node(child, test=test)
 
-    def inside(self, node: ast.expr, scope: Scope, *, test: bool) -> None:
+    def inside(self, node: ast.expr, *, test: bool) -> None:
         """What a chain holds below its last part: calls on the way are calls, bare names are part of the chain."""
         match node:
             case ast.Name():
                 pass
             case ast.Attribute(value=value):
-                self.inside(value, scope, test=test)
+                self.inside(value, test=test)
             case _:
-                self.expression(node, scope, test=test)
+                self.expression(node, test=test)

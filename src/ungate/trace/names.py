@@ -46,6 +46,8 @@ class Names:
         self._asked: set[tuple[int, str]] = set()
         self._building: dict[tuple[str, str], bool] = {}
         self._parsed: dict[str, Module | None] = {}
+        self._meant: dict[tuple[int, str], Thing | None] = {}
+        self._returned: dict[int, list[ast.expr]] = {}
 
     def module(self, name: str) -> Module | None:
         """The parsed module, None where it is not among the packages or does not parse (noted in corpus.unread)."""
@@ -80,7 +82,10 @@ class Names:
 
     def use(self, use: Use, scope: Scope) -> Thing | None:
         """What a reference stands for."""
-        return self.text(use.text, scope)
+        key = (id(scope), use.text)
+        if key not in self._meant:
+            self._meant[key] = self.text(use.text, scope)
+        return self._meant[key]
 
     def text(self, text: str, scope: Scope, depth: int = 0) -> Thing | None:
         """What a dotted text stands for when read in a scope."""
@@ -266,7 +271,9 @@ class Names:
         scope = self.scope(thing)
         if scope is None or thing.trail:
             return Thing("result", thing.module, thing.name, (*thing.trail, name))
-        for returned in _returns(scope):
+        if id(scope) not in self._returned:
+            self._returned[id(scope)] = _returns(scope)
+        for returned in self._returned[id(scope)]:
             if isinstance(returned, ast.Call):
                 for keyword in returned.keywords:
                     if keyword.arg == name:
@@ -297,9 +304,10 @@ def _returns(scope: Scope) -> list[ast.expr]:
     pending: list[ast.AST] = list(ast.iter_child_nodes(scope.node))
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.expr):
             continue
         if isinstance(node, ast.Return) and node.value is not None:
             found.append(node.value)
+            continue
         pending.extend(ast.iter_child_nodes(node))
     return found

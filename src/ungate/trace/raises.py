@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ungate.model import Hop, Reached
+from ungate.model import Gate, Hop, Reached, Status
 from ungate.trace.chain import Trace
 from ungate.trace.conditions import guard_lines, guards, tests_before
 from ungate.trace.gates import marked
@@ -29,8 +29,37 @@ def raise_hop(trace: Trace, hit: Raised) -> Hop:
     tests = tuple(f"{scope.module.file}:{at} {text}" for at, text in tests_before(trace.graph.names, scope, line))
     does = "raises this" if hit.raises else "writes this"
     when = f"{does} where all of the following hold" if tests else does
-    gates = marked(found, Reached.YES)
+    gates = marked(dict.fromkeys((*found, *_kept(trace, scope, line))), Reached.YES)
     return Hop("raise", scope.module.file, line, scope.name or "<module>", True, gates, when, tests)
+
+
+def _kept(trace: Trace, scope: Scope, line: int) -> Iterator[Gate]:
+    """The gates under which a local name becomes true, where a line is come to while it is false: ``ok = False``,
+    ``if major >= 8: ok = True``, ``if not ok: raise``. Of several ways to make it true, those that the target can go.
+    """
+    for name in _false(scope, line):
+        ways: list[tuple[Gate, ...]] = []
+        for node in scope.nodes(ast.Assign):
+            never = isinstance(node.value, ast.Constant) and not node.value.value
+            if never or not any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
+                continue
+            under = [(at.lineno, at.end_lineno or at.lineno) for at, true in guards(scope, node.lineno) if true]
+            ways.append(trace.gates.within(scope.module.file, [*under, (node.lineno, node.end_lineno or node.lineno)]))
+        free = [way for way in ways if all(gate.status(trace.target) is Status.OPEN for gate in way)]
+        for way in free or ways:
+            yield from way
+
+
+def _false(scope: Scope, line: int) -> Iterator[str]:
+    """The local names that are false where a line is come to."""
+    for test, holds in guards(scope, line):
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)) if holds:
+                yield name
+            case ast.Name(id=name) if not holds:
+                yield name
+            case _:
+                pass
 
 
 def flags_asked(trace: Trace, scope: Scope, line: int) -> tuple[tuple[str, str], ...]:
@@ -64,21 +93,34 @@ def _compared(test: ast.expr) -> Iterator[tuple[ast.expr, str]]:
 
 
 def filled_by(trace: Trace, hit: Raised) -> tuple[Hop, ...]:
-    """Where the class of the raising method fills what the method looks at: one hop a statement, with the conditions
-    it stands under, the functions in it that raise themselves, and whether their errors are swallowed."""
-    owner = hit.scope.owner("class")
-    if owner is None:
-        return ()
-    names = {use.text for use in hit.scope.uses if use.text.startswith("self.") and use.text.count(".") == 1}
-    hops: dict[tuple[str, int], Hop] = {}
-    for scope in owner.within():
-        if scope.kind != "function" or scope is hit.scope:
-            continue
-        for use in scope.uses:
-            name = ".".join(use.text.split(".")[:2])
-            if name in names and (use.stored or (use.call and use.last in _STORES)) and not _empty(scope, use):
-                hops[scope.name, use.line] = _filling(trace, scope, use, name)
+    """Where the values that the raising function looks at are filled, in its own class or in that of a shared object:
+    one hop a statement, with the conditions it stands under, the functions in it that raise themselves, and whether
+    their errors are swallowed."""
+    hops: dict[tuple[str, str, int], Hop] = {}
+    for owner, names in _looked_at(trace, hit):
+        for scope in owner.within():
+            if scope.kind != "function" or scope is hit.scope:
+                continue
+            for use in scope.uses:
+                name = ".".join(use.text.split(".")[:2])
+                if name in names and (use.stored or (use.call and use.last in _STORES)) and not _empty(scope, use):
+                    hops[scope.module.file, scope.name, use.line] = _filling(trace, scope, use, name)
     return tuple(hops.values())
+
+
+def _looked_at(trace: Trace, hit: Raised) -> Iterator[tuple[Scope, set[str]]]:
+    """(class, its attributes as ``self.name``) that the raising function looks at."""
+    owner = hit.scope.owner("class")
+    if owner is not None:
+        yield owner, {use.text for use in hit.scope.uses if use.text.startswith("self.") and use.text.count(".") == 1}
+    tests = [test for test, _ in guards(hit.scope, hit.at)]
+    asked = [*tests, *(loop.iter for loop in hit.scope.nodes(ast.For))]
+    for use in (use for test in asked for use in _uses(hit.scope, test)):
+        holder, _, last = use.text.rpartition(".")
+        thing = trace.graph.names.text(holder, hit.scope) if holder else None
+        made = trace.graph.scope(thing) if thing is not None and thing.kind == "instance" else None
+        if made is not None and made is not owner and f"self.{last}" in made.values:
+            yield made, {f"self.{last}"}
 
 
 def _empty(scope: Scope, use: Use) -> bool:

@@ -58,7 +58,7 @@ class Registries:
         bare = table.name.rpartition(".")[2]
         for file in self.corpus.holding(bare):
             module = self.names.file(file) if not aside(file) else None
-            for inside in module.top.within() if module is not None else ():
+            for inside in module.among(self.corpus.lines(bare, file)) if module is not None else ():
                 for use in inside.uses:
                     base, _, rest = use.text.partition("[]")
                     base = base.removesuffix(".get").removesuffix(".items").removesuffix(".values")
@@ -75,7 +75,4 @@ def _holds(table: ast.Dict, name: str) -> bool:
 
 def _stores(scope: Scope, use: Use) -> bool:
     """Whether the reference is the left side of an assignment: something is put into the table there."""
-    return any(
-        isinstance(node, ast.Assign) and any(target is use.node for target in node.targets)
-        for node in ast.walk(scope.node)
-    )
+    return any(target is use.node for node in scope.nodes(ast.Assign) for target in node.targets)

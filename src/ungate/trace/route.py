@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -11,11 +12,13 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 
-__all__ = ["Influence", "Reaches", "Route", "alone", "influence", "thing_of", "upward", "ways"]
+__all__ = ["Influence", "Reaches", "Route", "alone", "hands_on", "influence", "kept_from", "thing_of", "upward", "ways"]
 
 _MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
 _FURTHER = 25  # functions looked at after a first answer that is not the one looked for
 _DEEPEST = 9  # steps of a way
+_HANDED = 4  # calls over which an answer is followed upwards
+_SHORT = 60  # lines; a longer function does more than hand on an answer
 _EVERYWHERE = frozenset({"forward", "__call__", "__init__", "main", "run", "apply", "call", "get", "create"})
 
 
@@ -30,6 +33,7 @@ class Influence:
     attribute: str = ""
     mark: str = ""  # where the answer is carried on an object: ``file:line object.name``
     between: tuple[Site, ...] = ()  # the calls from the reader to the function that sets the mark
+    handed: tuple[Site, ...] = ()  # the calls over which the reader's answer is handed on to the call ``through``
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,52 @@ Reaches = Callable[[Site, tuple[Site, ...]], tuple[Influence, bool] | None]
 
 
 def influence(graph: Graph, attribute: str) -> dict[Thing, Influence]:
-    """The functions that read the attribute and the functions that call those, nearest first."""
+    """The functions that read the attribute and the functions that call those, nearest first. A function that returns
+    what it was told counts as one that reads it."""
     found: dict[Thing, Influence] = {}
     for scope, line in readers(graph, attribute):
         found.setdefault(thing_of(scope), Influence(scope, line, attribute=attribute))
-    for reader in list(found.values()):
-        if reader.reader.name.rpartition(".")[2] in _EVERYWHERE:
-            continue
-        for site in graph.callers(thing_of(reader.reader)):
-            if site.verified and site.scope.kind == "function":
-                found.setdefault(site.caller, Influence(reader.reader, reader.line, site, attribute))
+    level = list(found.items())
+    for _ in range(_HANDED):
+        further: list[tuple[Thing, Influence]] = []
+        for thing, decided in level:
+            if thing.name.rpartition(".")[2] in _EVERYWHERE:
+                continue
+            for site in graph.callers(thing):
+                if not site.verified or site.scope.kind != "function" or site.caller in found:
+                    continue
+                handed = (*decided.handed, decided.through) if decided.through is not None else ()
+                new = Influence(decided.reader, decided.line, site, attribute, handed=handed)
+                found[site.caller] = new
+                if hands_on(site):
+                    further.append((site.caller, new))
+        level = further
     return found
+
+
+def hands_on(site: Site) -> bool:
+    """Whether a short function returns what the call of a site answers, itself or in a name it is kept under."""
+    scope = site.scope
+    if not site.use.call or scope.last - scope.first > _SHORT:
+        return False
+    kept = kept_from(site)
+    returned = [node.value for node in scope.nodes(ast.Return) if node.value is not None]
+    for value in returned:
+        for node in ast.walk(value):
+            if node is site.use.node or (isinstance(node, ast.Name) and node.id in kept):
+                return True
+    return False
+
+
+def kept_from(site: Site) -> frozenset[str]:
+    """The local names that a function keeps the answer of a call under."""
+    names: set[str] = set()
+    for node in site.scope.nodes(ast.Assign):
+        if any(child is site.use.node for child in ast.walk(node.value)):
+            names.update(
+                child.id for target in node.targets for child in ast.walk(target) if isinstance(child, ast.Name)
+            )
+    return frozenset(names)
 
 
 def upward(graph: Graph, entry: Thing, reached: Reaches) -> Route | None:

@@ -18,7 +18,7 @@ def mentioned(graph: Graph, build: Scope, export: str, engines: Iterable[str]) -
 
     A function that makes an inner function and hands it out under its own name does not lead to it: whoever
     calls it uses that name."""
-    engines = tuple(engines)
+    engines = frozenset(engines)
     library = graph.corpus.owner[build.module.file].name
     pending = [export]
     seen: set[str] = set()
@@ -29,13 +29,13 @@ def mentioned(graph: Graph, build: Scope, export: str, engines: Iterable[str]) -
         seen.add(name)
         if len(seen) > _MOST:
             return True
-        for file in graph.corpus.holding(name):
-            if graph.corpus.owner[file].name in engines:
-                return True
-            if graph.corpus.owner[file].name != library:
-                continue
-            module = graph.names.file(file)
-            for scope in module.top.within() if module else ():
+        if any(True for _ in graph.corpus.places(name, among=engines)):
+            return True
+        referring = frozenset(graph.corpus.referring(name, build.module.file))
+        for file in graph.corpus.holding(name, frozenset({library})):
+            text = graph.corpus.text(file)
+            may = file in referring or f"def {name}".encode() in text
+            for scope in graph.scopes(file, name) if may else ():
                 hands_out = name in scope.children
                 if (
                     scope.kind == "function"

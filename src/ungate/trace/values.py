@@ -57,8 +57,8 @@ def registered(graph: Graph, value: str) -> Iterator[tuple[Thing, str]]:
         if scope.kind in ("function", "class") and scope.first <= line < scope.body:
             yield thing_of(scope), _decorators(scope)
             continue
-        for node in ast.walk(scope.node) if scope.kind != "class" else ():
-            if isinstance(node, ast.Dict) and node.lineno <= line <= (node.end_lineno or 0):
+        for node in scope.nodes(ast.Dict) if scope.kind != "class" else ():
+            if node.lineno <= line <= (node.end_lineno or 0):
                 for key, held in zip(node.keys, node.values, strict=True):
                     if isinstance(key, ast.Constant) and key.value == value:
                         found = graph.names.text(dotted(held), scope)
@@ -110,8 +110,8 @@ def asked_for(graph: Graph, value: str, words: frozenset[str] = frozenset()) -> 
 
 def _keyed(graph: Graph, scope: Scope, line: int, value: str, words: frozenset[str]) -> Iterator[Asked]:
     """Conditions that ask for the member of an enumeration which a table gives for the value."""
-    for node in ast.walk(scope.node):
-        if not (isinstance(node, ast.Dict) and node.lineno <= line <= (node.end_lineno or 0)):
+    for node in scope.nodes(ast.Dict):
+        if not node.lineno <= line <= (node.end_lineno or 0):
             continue
         for key, held in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and key.value == value and isinstance(held, ast.Attribute):
@@ -126,8 +126,8 @@ def _enumeration(scope: Scope) -> bool:
 
 
 def _comparisons(scope: Scope, line: int, value: str) -> Iterator[tuple[ast.expr, str]]:
-    for node in ast.walk(scope.node):
-        if isinstance(node, ast.Compare) and node.lineno <= line <= (node.end_lineno or 0) and len(node.ops) == 1:
+    for node in scope.nodes(ast.Compare):
+        if node.lineno <= line <= (node.end_lineno or 0) and len(node.ops) == 1:
             constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
             if value in constants and isinstance(node.ops[0], ast.Eq | ast.In):
                 yield node, dotted(node.left)
@@ -136,29 +136,27 @@ def _comparisons(scope: Scope, line: int, value: str) -> Iterator[tuple[ast.expr
 def _members(graph: Graph, owner: Scope, name: str) -> Iterator[Asked]:
     """Conditions that compare with a member of an enumeration, and those that call a predicate which does."""
     bare = owner.name.rpartition(".")[2]
-    for file in graph.corpus.holding(name):
-        module = graph.names.file(file) if not aside(file) else None
-        for scope in module.top.within() if module is not None else ():
+    for file in graph.corpus.reading(name):
+        for scope in graph.scopes(file, name):
             for use in scope.uses if scope.kind == "function" else ():
                 if use.last != name or use.stored or use.text.split(".")[-2:-1] not in ([bare], ["self"], ["cls"]):
                     continue
-                for node in ast.walk(scope.node):
-                    if isinstance(node, ast.Compare) and any(child is use.node for child in ast.walk(node)):
+                for node in scope.nodes(ast.Compare):
+                    if any(child is use.node for child in ast.walk(node)):
                         yield from _wider(graph, Asked(scope, node.lineno, node, None, bare))
 
 
 def _wider(graph: Graph, asked: Asked) -> Iterator[Asked]:
     """The condition itself, or where it is what a short predicate answers, every condition that calls that one."""
     scope = asked.scope
-    answers = [node for node in ast.walk(scope.node) if isinstance(node, ast.Return) and node.value is not None]
+    answers = [node for node in scope.nodes(ast.Return) if node.value is not None]
     inside = any(any(child is asked.node for child in ast.walk(node)) for node in answers)
     if not inside or scope.last - scope.first > _SHORT:
         yield asked
         return
     bare = scope.name.rpartition(".")[2]
-    for file in graph.corpus.holding(bare):
-        module = graph.names.file(file) if not aside(file) else None
-        for caller in module.top.within() if module is not None else ():
+    for file in graph.corpus.referring(bare, scope.module.file):
+        for caller in graph.scopes(file, bare):
             for use in caller.uses if caller.kind == "function" and caller is not scope else ():
                 if use.last == bare and use.call and (name := _answers(graph, use, caller, scope, asked.name)):
                     yield Asked(caller, use.line, use.node, scope, name)
@@ -180,8 +178,8 @@ def _answers(graph: Graph, use: Use, caller: Scope, predicate: Scope, name: str)
 
 def _kept(graph: Graph, asked: Asked) -> Iterator[Asked]:
     """Conditions that ask for a name under which the answer was kept: ``self.use_it = backend.is_it()``."""
-    for node in ast.walk(asked.scope.node):
-        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+    for node in asked.scope.nodes(ast.Assign):
+        if len(node.targets) != 1:
             continue
         if not any(each.func is asked.node for each in ast.walk(node.value) if isinstance(each, ast.Call)):
             continue
@@ -198,9 +196,8 @@ def _near(graph: Graph, scope: Scope, target: str) -> Iterator[Scope]:
     if "." not in target:
         yield scope
         return
-    for file in graph.corpus.holding(target.rpartition(".")[2]):
-        module = graph.names.file(file) if not aside(file) else None
-        yield from (each for each in (module.top.within() if module is not None else ()) if each.kind == "function")
+    for file in graph.corpus.reading(target.rpartition(".")[2]):
+        yield from (each for each in graph.scopes(file, target.rpartition(".")[2]) if each.kind == "function")
 
 
 def under(asked: Asked, line: int) -> bool:
