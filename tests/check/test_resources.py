@@ -45,6 +45,31 @@ def test_more_than_a_block_may_take(ask: Ask) -> None:
     assert finding.severity == "danger" and finding.line == 4 and "arch_traits" in finding.evidence
 
 
+def test_a_name_of_another_function_is_another_variable(ask: Ask) -> None:
+    """FlashInfer 0.7.4, topk.cuh: one launcher has a constant of that name, others ask the device."""
+    other = "void filtered() {\n  constexpr int bytes = 131072;\n  use(bytes);\n}\n"
+    own = LAUNCH.replace("int run() {\n", "int run() {\n  int bytes;\n  ask(&bytes);\n").replace(
+        "kStages * 32 * 1024", "bytes"
+    )
+    assert ask("resources", other + own, opened=1, name="k.cu") == ()
+    constant = own.replace("int bytes;\n", "constexpr int bytes = 131072;\n")
+    (finding,) = ask("resources", other.replace("131072", "1024") + constant, opened=1, name="k.cu")
+    assert "asks for 131072 bytes" in finding.what
+
+
+def test_a_file_that_asks_the_device_may_not_come_to_the_launch(ask: Ask) -> None:
+    guard = "bool fits() {\n  cudaDeviceGetAttribute(&n, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);\n}\n"
+    (finding,) = ask("resources", guard + LAUNCH, opened=1, name="k.cu")
+    assert (finding.severity, finding.confidence) == ("warning", "medium")
+    assert finding.what.endswith("the file asks the device how much it has, and may not come to this launch")
+
+
+def test_clusters_of_one_size_are_one_finding(ask: Ask) -> None:
+    twice = CLUSTER.format("  attribute[0].val.clusterDim.x = 16;\n  attribute[1].val.clusterDim.x = 16;\n")
+    (finding,) = ask("resources", twice, opened=1, name="k.cu")
+    assert finding.what.startswith("launch launches clusters of 16 blocks in 2 places; more than 8")
+
+
 def test_the_same_demand_fits_another_target(ask: Ask) -> None:
     older = LAUNCH.replace(">= 1000 && __CUDA_ARCH__ < 1200", ">= 1000")
     assert ask("resources", older, target=90, opened=1, name="k.cu") == ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ungate.check.question import Question
@@ -10,6 +11,9 @@ from ungate.check.remains import CodeFile
 from ungate.model import Gate, Hop
 
 __all__ = ["Emerging", "emerging", "emerging_files"]
+
+_NATIVE = frozenset({"source", "include", "kernel"})
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def emerging(question: Question, hop: Hop, text: str) -> Emerging:
     after = CodeFile(question, hop, text)
     before = CodeFile(replace(question, opened=frozenset()), hop, text)
     gone = [(branch.start, branch.end) for branch in after.dropped(0, len(text))]
-    builds = _builds(question)
+    builds = _builds(question).get(hop.file, ())
     if builds:
         whole, gates = [(0, len(text))], builds
     else:
@@ -47,9 +51,10 @@ def emerging(question: Question, hop: Hop, text: str) -> Emerging:
 def emerging_files(question: Question) -> Iterable[Emerging]:
     """Every native file of the chain of which something is newly compiled, once."""
     seen: set[str] = set()
+    builds = _builds(question)
     for hop in question.hops:
         path = question.path(hop.file)
-        if hop.file in seen or path is None or path.suffix == ".py" or not (hop.gates or _builds(question)):
+        if hop.file in seen or path is None or path.suffix == ".py" or not (hop.gates or hop.file in builds):
             continue
         seen.add(hop.file)
         found = emerging(question, hop, path.read_bytes().decode("latin-1"))
@@ -57,10 +62,43 @@ def emerging_files(question: Question) -> Iterable[Emerging]:
             yield found
 
 
-def _builds(question: Question) -> tuple[Gate, ...]:
-    """The opened gates that let a module be built at all."""
-    hops = [hop for hop in question.hops if hop.kind == "jit-module"]
-    return tuple(gate for hop in hops for gate in hop.gates if gate.id in question.opened)
+def _builds(question: Question) -> Mapping[str, tuple[Gate, ...]]:
+    """The native files of the modules that are built only because a gate is opened, each with those gates.
+
+    A chain may lead through several modules. What stands behind one of them is its own, up to the next, and so are
+    the headers that these files include: a header is listed once, under the first module that has it. What is built
+    beside the chain is counted in where there is one module, else only by what includes it.
+    """
+    modules: list[tuple[tuple[Gate, ...], list[str]]] = []
+    for hop in question.chain.hops:
+        if hop.kind == "jit-module":
+            modules.append((tuple(gate for gate in hop.gates if gate.id in question.opened), []))
+        elif modules and hop.kind in _NATIVE:
+            modules[-1][1].append(hop.file)
+    if len(modules) == 1:
+        modules[0][1].extend(hop.file for hop in question.chain.apart)
+    found: dict[str, tuple[Gate, ...]] = {}
+    for gates, files in modules:
+        if gates:
+            for file in _with_headers(question, files):
+                found[file] = (*found.get(file, ()), *gates)
+    return found
+
+
+def _with_headers(question: Question, files: Iterable[str]) -> Iterable[str]:
+    """The files, and those of the chain that they include, directly or through one another."""
+    known = {hop.file for hop in question.hops if hop.kind in _NATIVE}
+    left, seen = list(files), set[str]()
+    while left:
+        file = left.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        path = question.path(file)
+        for name in _INCLUDE.findall(path.read_text(encoding="latin-1")) if path else ():
+            tail = "/" + name.lstrip("./")
+            left += [other for other in known - seen if other.endswith(tail)]
+    return seen
 
 
 def _without(whole: list[tuple[int, int]], gone: list[tuple[int, int]]) -> Iterable[tuple[int, int]]:

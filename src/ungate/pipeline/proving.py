@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ungate.build import cubins, proof, sass
 from ungate.build.companions import companion
-from ungate.build.compile import Compiled, compile_module, effective_target
+from ungate.build.compile import Compiled, Complaint, compile_module, effective_target
 from ungate.build.descriptions import Wanted, describe
 from ungate.build.proof import Family
 from ungate.build.unit import Module
@@ -167,10 +167,18 @@ def _unit(
     return UnitProof(one, proof.artifact(one.cubin, images, str(target), one.seconds), rows, findings)
 
 
+def _alike(complaints: Sequence[Complaint]) -> list[tuple[str, list[Complaint]]]:
+    """Complaints by what they say, in their order: an instruction that is missing is missing at every use."""
+    found: dict[str, list[Complaint]] = {}
+    for complaint in complaints:
+        found.setdefault(complaint.text, []).append(complaint)
+    return list(found.items())
+
+
 def _complaints(package: Package, one: Compiled, gates: dict[str, str]) -> list[Finding]:
     """The compiler's errors, each with the opened gate of that file, the likeliest way to it."""
     found = []
-    for complaint in one.complaints:
+    for text, (complaint, *more) in _alike(one.complaints):
         path = Path(complaint.file)
         inside = path.is_absolute() and path.is_relative_to(package.root)
         file = path.relative_to(package.root).as_posix() if inside else complaint.file
@@ -194,7 +202,8 @@ def _complaints(package: Package, one: Compiled, gates: dict[str, str]) -> list[
             Finding(
                 rule="does-not-compile",
                 severity="terminal",
-                what=f"{one.source.name} does not compile for {one.target}: {complaint.text}",
+                what=f"{one.source.name} does not compile for {one.target}: {text}"
+                + (f" (and {len(more)} more of these)" if more else ""),
                 evidence=led or (f"nvcc, in {one.log}"),
                 advice=f"Read all of it: less {one.log}",
                 file=file,

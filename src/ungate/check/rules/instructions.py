@@ -113,22 +113,23 @@ def _told(
         pairs = [pair for pair in refused if pair[0].kernel is kernel]
         if not pairs:
             continue
-        suffixed = replace(target, suffix="a")
-        only_suffix = (
-            not target.suffix
+        suffixed = [
+            str(other)
+            for other in (replace(target, suffix="a"), replace(target, suffix="f"))
+            if not target.suffix
             and target.number >= _ARCH_SPECIFIC
-            and _refused([statement for statement, _ in pairs], suffixed) == []
-        )
+            and _refused([statement for statement, _ in pairs], other) == []
+        ]
         names = sorted({statement.function or "code outside of functions" for statement, _ in pairs})
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         quoted = "; ".join(dict.fromkeys(f"line {statement.line}: {text.split('; ')[0]}" for statement, text in pairs))
         yield Finding(
             rule="instructions",
-            severity="note" if only_suffix else "danger" if kernel else "warning",
+            severity="note" if suffixed else "danger" if kernel else "warning",
             what=f"{', '.join(names[:_SHOWN])}{more} would not assemble for {target}, and does for {reference}: "
             f"{pairs[0][1].split('; ')[0]}",
-            advice=f"Compile for {suffixed}: it has these instructions."
-            if only_suffix
+            advice=f"Compile for {' or '.join(suffixed)}: there are these instructions."
+            if suffixed
             else "Leave this gate closed for the target: no edit gives it the instruction."
             if kernel
             else "Make sure that nothing calls these functions for the target: the build fails if something does.",

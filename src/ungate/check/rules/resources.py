@@ -30,6 +30,7 @@ _CLUSTER = re.compile(
     r"\bcudaLaunchAttributeClusterDimension\b|\bCU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION\b|\b__cluster_dims__\s*\("
 )
 _DIMENSIONS = re.compile(r"__cluster_dims__\s*\((?P<listed>[^()]*)\)|clusterDim\.(?P<axis>[xyz])\s*=\s*(?P<one>[^;]+);")
+_MEASURED = re.compile(r"\bcudaDevAttrMaxSharedMemoryPer\w+|\bsharedMemPer(?:Block\w*|Multiprocessor)\b")
 _CLUSTERS_FROM = 90  # cuda::arch_traits: cluster_supported
 _PORTABLE = 8
 """Thread blocks a cluster that every GPU with clusters takes ("CUDA C++ Programming Guide", Thread Block Clusters)."""
@@ -63,15 +64,27 @@ def _shared(question: Question, each: Emerging, limit: int) -> Iterator[Finding]
                 f"and {question.target} has {limit}",
                 confidence="medium",  # the stages may still be few enough
             )
-    constants: Constants | None = None
+    measured = _MEASURED.search(code) is not None
     for found in _DYNAMIC.finditer(code):
         if not each.holds(found.start()):
             continue
-        constants = constants or Constants(text)
-        asked = constants.value(_argument(code, found.end()))
+        asked = Constants(_scope(each, found.start())).value(_argument(code, found.end()))
         if asked is not None and asked > limit:
             what = f"asks for {asked} bytes of shared memory a block, and {question.target} has {limit}"
-            yield _finding(question, each, found.start(), what=what, confidence="high")
+            if measured:
+                what += "; the file asks the device how much it has, and may not come to this launch"
+            yield _finding(question, each, found.start(), what=what, confidence="medium" if measured else "high")
+
+
+def _scope(each: Emerging, offset: int) -> str:
+    """The file without the bodies of other functions: a name of theirs is another variable."""
+    parts, position = list[str](), 0
+    for item in each.code.functions:
+        if item.start <= offset < item.end or item.start < position:
+            continue
+        parts.append(each.code.text[position : item.start])
+        position = item.end
+    return "\n".join([*parts, each.code.text[position:]])
 
 
 def _argument(code: str, start: int) -> str:
@@ -98,6 +111,7 @@ def _clusters(question: Question, each: Emerging) -> Iterator[Finding]:
         yield _finding(question, each, found.start(), what=what, confidence="medium", source="cluster_supported")
         return
     constants = Constants(each.code.text)
+    large: dict[int, list[int]] = {}
     for place in _DIMENSIONS.finditer(code):
         if not each.holds(place.start()):
             continue
@@ -107,11 +121,14 @@ def _clusters(question: Question, each: Emerging) -> Iterator[Finding]:
         for one in sizes:
             size *= one or 1
         if None not in sizes and size > _PORTABLE:
-            what = (
-                f"launches clusters of {size} blocks; more than {_PORTABLE} is not portable, "
-                f"and {question.target} may refuse it"
-            )
-            yield _finding(question, each, place.start(), what=what, confidence="medium", serious=False)
+            large.setdefault(size, []).append(place.start())
+    for size, places in sorted(large.items()):
+        often = f" in {len(places)} places" if len(places) > 1 else ""
+        what = (
+            f"launches clusters of {size} blocks{often}; more than {_PORTABLE} is not portable, "
+            f"and {question.target} may refuse it"
+        )
+        yield _finding(question, each, places[0], what=what, confidence="medium", serious=False)
 
 
 def _finding(
