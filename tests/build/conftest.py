@@ -21,6 +21,7 @@ CUTLASS_INCLUDE_DIRS: list[pathlib.Path] = [_package_root / "data" / "cutlass" /
 """
 CORE = """
 import os
+sm89_nvcc_flags = ["-gencode=arch=compute_89,code=sm_89", "-DFP8"]
 def gen_jit_spec(name, sources, extra_cflags=None, extra_cuda_cflags=None, extra_include_paths=None):
     debug = os.environ.get("DEBUG") == "1"
     cuda_cflags_has_std = extra_cuda_cflags is not None and any(f.startswith("-std=") for f in extra_cuda_cflags)
@@ -71,7 +72,7 @@ class CompilationContext:
                 self.TARGET_CUDA_ARCHS.add((int(major), str(minor)))
 """
 COMM = """
-from .core import gen_jit_spec
+from .core import gen_jit_spec, sm89_nvcc_flags
 from . import env as jit_env
 
 def gen_fused_module():
@@ -92,6 +93,10 @@ def gen_generated_module(dtype):
     for name in names:
         sources.append(jit_env.FLASHINFER_GEN_SRC_DIR / name)
     return gen_jit_spec(f"generated_{dtype}", sources)
+
+def gen_other_module():
+    sources = [jit_env.FLASHINFER_CSRC_DIR / "plain.cu"]
+    return gen_jit_spec("other", sources, extra_cuda_cflags=sm89_nvcc_flags + ["-DX"])
 
 def helper():
     return 1

@@ -49,6 +49,16 @@ def test_what_cannot_be_followed_is_said(package: Package, companion: Companion)
     assert module.notes == ("'make_source('x')' could not be followed", "the flags 'f'-DN={n}'' could not be followed")
 
 
+def test_an_architecture_among_the_flags_is_not_the_targets(package: Package, companion: Companion) -> None:
+    """flashinfer#5355: a module that is compiled for sm_89 on every GPU."""
+    module = asked("flashinfer.jit.comm:gen_other_module", package, companion)
+    assert module.notes == ("its own flags build for sm_89 alone: on sm_120 nothing of it would be there",)
+    assert {"-DFP8", "-DX"} <= set(module.flags)
+    assert not any("gencode" in flag for flag in module.flags)
+    ada = Wanted("flashinfer.jit.comm:gen_other_module", package, Target(89), companion)
+    assert describe(ada).notes == ()
+
+
 def test_prebuilt_libraries_that_go_before_compiling(package: Package, companion: Companion, tmp_path: Path) -> None:
     own = package.root / "flashinfer/data/aot/fused/fused.so"
     theirs = tmp_path / "flashinfer_jit_cache/jit_cache/fused/fused.so"

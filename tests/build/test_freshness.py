@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.host.test_images import fatbin, library
 
 from ungate.build import freshness, purge, usage
 from ungate.build.freshness import Entry, State
@@ -257,3 +258,12 @@ def test_built_with_another_toolkit(
             entry.reason
             == "trtllm_comm.so is linked with libcudart.so.13, and this environment has the runtime of CUDA 12"
         )
+
+
+def test_code_for_another_gpu_is_stale(survey: Callable[[], Entry], module: Path) -> None:
+    (module / "trtllm_comm.so").write_bytes(library((b".nv_fatbin", fatbin((2, 89, 0)))))
+    entry = survey()
+    assert (entry.state, entry.reason) == (
+        State.STALE,
+        "trtllm_comm.so holds sm_89 and nothing that sm_120a can run",
+    )

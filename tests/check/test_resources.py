@@ -45,6 +45,17 @@ def test_more_than_a_block_may_take(ask: Ask) -> None:
     assert finding.severity == "danger" and finding.line == 4 and "arch_traits" in finding.evidence
 
 
+def test_a_demand_in_hexadecimal_through_the_driver(ask: Ask) -> None:
+    """executorch#21827: a kernel laid out for sm_80 that asks for 0x20000 bytes on an RTX 5090."""
+    driver = LAUNCH.replace(
+        "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kStages * 32 * 1024)",
+        "cuFuncSetAttribute(func, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 0x20000)",
+    )
+    (finding,) = ask("resources", driver, opened=1, name="k.cu")
+    assert "asks for 131072 bytes of shared memory a block, and sm_120 has 101376" in finding.what
+    assert ask("resources", driver, target=80, name="k.cu") == ()
+
+
 def test_a_name_of_another_function_is_another_variable(ask: Ask) -> None:
     """FlashInfer 0.7.4, topk.cuh: one launcher has a constant of that name, others ask the device."""
     other = "void filtered() {\n  constexpr int bytes = 131072;\n  use(bytes);\n}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ungate.check import check
@@ -44,3 +45,21 @@ def test_shared_objects_in_the_package_itself(tmp_path: Path) -> None:
     _lay(tmp_path, "flashinfer/ops.so")
     (finding,) = _ask(tmp_path)
     assert "ops.so" in finding.what
+
+
+def test_an_opened_list_of_a_build_is_shadowed_too(tmp_path: Path) -> None:
+    """flashinfer#5238: the list of majors was opened, and a prebuilt module without the target was loaded instead."""
+    _lay(tmp_path, "flashinfer_jit_cache/jit_cache/moe_utils/moe_utils.so")
+    gate = replace(GATE, file="flashinfer/jit/moe_utils.py")
+    package = Package("flashinfer-python", "1", tmp_path, ("flashinfer",))
+    asked = {
+        kind: check(
+            Chain("f", Target(120), (Hop(kind, gate.file, 1, "gen", True, (gate,)),)),
+            Target(120),
+            (package,),
+            opened=frozenset({"a"}),
+        )
+        for kind in ("jit-module", "call")
+    }
+    told = {kind: [finding.rule for finding in found].count("shadowed") for kind, found in asked.items()}
+    assert told == {"jit-module": 1, "call": 0}

@@ -108,9 +108,9 @@ def test_a_module_that_stands_before_a_compilation(tmp_path: Path) -> None:
     _library(tmp_path / "flashinfer_jit_cache/jit_cache/norm/norm.so", ("sm_90a",))
     hop = Hop("jit-module", "flashinfer/k.cu", 1, "gen", True, note="builds the module comm")
     found = check(Chain("f", Target(120), (hop,)), Target(120), below(tmp_path / "flashinfer"))
-    assert [finding.file for finding in found if finding.rule == "unbuilt"] == [
-        "flashinfer_jit_cache/jit_cache/comm/comm.so"
-    ]
+    (finding,) = (finding for finding in found if finding.rule == "unbuilt")
+    assert finding.file == "flashinfer_jit_cache/jit_cache/comm/comm.so"
+    assert finding.advice.endswith("whatever gate is opened: pip uninstall flashinfer-jit-cache")
 
 
 @pytest.mark.toolkit

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ungate.build import runtime, usage
+from ungate.build import misfit, runtime, usage
 from ungate.build.caches import Cache, Found, caches, size_of
 from ungate.errors import Refusal
 from ungate.host import files, packages
@@ -186,6 +186,8 @@ def _judged(
     if entry.version and there and entry.version.partition("+")[0] != there.partition("+")[0]:
         return State.STALE, f"made by {entry.owner} {entry.version}, and {there} is installed"
     if other := runtime.another_toolkit(entry.outputs, versions):
+        return State.STALE, other
+    if other := misfit.other_architecture(entry.outputs, entry.arch):
         return State.STALE, other
     if entry.addressed:
         return State.FRESH, "named by a hash of what it was made from"

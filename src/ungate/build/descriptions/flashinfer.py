@@ -10,11 +10,12 @@ Followed are: the folders of ``jit/env.py``, the source list and flags of the ca
 from __future__ import annotations
 
 import ast
+import re
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ungate.build import machine
+from ungate.build import gencode, machine
 from ungate.build.descriptions import Companion, Wanted
 from ungate.build.following import Raised, Record, Text, Unknown
 from ungate.build.unit import Module
@@ -48,7 +49,10 @@ def describe(wanted: Wanted) -> Module | None:
     notes: list[str] = []
     name = arguments.get("name")
     sources = _paths(arguments.get("sources"), scope, env, notes)
-    own = tuple(_strings(arguments.get("extra_cuda_cflags"), scope, notes))
+    given, listed = gencode.apart(tuple(_strings(arguments.get("extra_cuda_cflags"), scope, notes, wanted)))
+    if (other := gencode.note(listed, wanted.target)) and not _asks(arguments.get("extra_cuda_cflags"), scope):
+        notes.append(other)
+    own = given
     extra = _paths(arguments.get("extra_include_paths"), scope, env, notes)
     if not sources:
         raise Refusal(
@@ -178,7 +182,27 @@ def _paths(node: ast.expr | None, scope: dict[str, ast.expr], env: _Folders, not
     return tuple(found)
 
 
-def _strings(node: ast.expr | None, scope: dict[str, ast.expr], notes: list[str]) -> Iterator[str]:
+def _asks(node: ast.expr | None, scope: dict[str, ast.expr]) -> bool:
+    """Whether the flags hold those of the GPUs that are there, beside any that the module names itself."""
+    text = ast.unparse(node) if node is not None else ""
+    named = [scope[name] for name in re.findall(r"\w+", text) if name in scope]
+    return any("get_nvcc_flags_list" in ast.unparse(each) for each in (*([node] if node else []), *named))
+
+
+def _elsewhere(name: str, wanted: Wanted) -> list[str] | None:
+    """Flags that another file of FlashInfer names (``sm89_nvcc_flags`` of jit/core.py); None where that is not told."""
+    text = Text((wanted.package.root,), machine.facts(wanted.target, lambda _: None), machine.functions())
+    try:
+        file = text.file(wanted.dotted)
+        value = file.name(name) if file else None
+    except (Unknown, Raised):
+        return None
+    return [str(flag) for flag in value] if isinstance(value, list | tuple) else None
+
+
+def _strings(
+    node: ast.expr | None, scope: dict[str, ast.expr], notes: list[str], wanted: Wanted | None = None
+) -> Iterator[str]:
     """The constant flags of an expression. The architecture flags are the target's and come from elsewhere."""
     match node:
         case None | ast.Constant(value=None):
@@ -187,12 +211,14 @@ def _strings(node: ast.expr | None, scope: dict[str, ast.expr], notes: list[str]
             yield text
         case ast.List(elts=items) | ast.Tuple(elts=items):
             for item in items:
-                yield from _strings(item, scope, notes)
+                yield from _strings(item, scope, notes, wanted)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from _strings(left, scope, notes)
-            yield from _strings(right, scope, notes)
+            yield from _strings(left, scope, notes, wanted)
+            yield from _strings(right, scope, notes, wanted)
         case ast.Name(id=name) if name in scope:
-            yield from _strings(scope[name], scope, notes)
+            yield from _strings(scope[name], scope, notes, wanted)
+        case ast.Name(id=name) if wanted is not None and (flags := _elsewhere(name, wanted)) is not None:
+            yield from flags
         case ast.Call() if _called(node) == "get_nvcc_flags_list":
             return
         case _:

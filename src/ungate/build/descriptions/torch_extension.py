@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ungate.build import machine
+from ungate.build import gencode, machine
 from ungate.build.descriptions import Wanted
 from ungate.build.following import Dotted, File, Raised, Text, Unknown
 from ungate.build.following.tolerant import run
@@ -31,8 +31,6 @@ __all__ = ["describe"]
 _TORCH = "torch.utils.cpp_extension"
 _NAMED = {"load", "load_inline"}
 _DEVICE = (".cu", ".cuh")
-_ARCH = re.compile(r"arch=compute_(\d+)([af]?)")
-_BARE = re.compile(r"-arch=(?:sm|compute)_(\d+)([af]?)")
 
 
 class _Asked(Exception):
@@ -155,12 +153,10 @@ def _module(
     given = _device_flags(asked)
     if isinstance(given, Dotted):
         notes = (*notes, "its own flags could not be followed")
-    own, gencode = _without_arch([] if isinstance(given, Dotted) else given)
-    listed = sorted({(int(number), suffix) for flag in gencode for number, suffix in _pairs(flag)})
-    suffix = next((suffix for number, suffix in listed if number == wanted.target.number), "")
-    if listed and wanted.target.number not in {number for number, _ in listed}:
-        names = " ".join(f"sm_{number}{each}" for number, each in listed)
-        notes = (*notes, f"its own flags build for {names} alone: on {wanted.target} nothing of it would be there")
+    own, listed = gencode.apart([] if isinstance(given, Dotted) else given)
+    suffix = next((one.suffix for one in listed if one.number == wanted.target.number), "")
+    if other := gencode.note(listed, wanted.target):
+        notes = (*notes, other)
     base = file.path.parent
     sources = [Path(source) if Path(source).is_absolute() else base / source for source in asked.get("sources", ())]
     inline = asked.get("cuda_sources") or ()
@@ -197,24 +193,6 @@ def _device_flags(asked: Mapping[str, Any]) -> list[str] | Dotted:
     flags = asked.get("extra_cuda_cflags", asked.get("extra_compile_args"))
     flags = flags.get("nvcc") if isinstance(flags, dict) else flags
     return flags if isinstance(flags, Dotted) else [str(flag) for flag in flags or ()]
-
-
-def _pairs(flag: str) -> list[tuple[str, str]]:
-    return _ARCH.findall(flag) or _BARE.findall(flag)
-
-
-def _without_arch(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The flags without those that choose architectures, and these."""
-    kept, arch, follows = list[str](), list[str](), False
-    for flag in flags:
-        if follows or _pairs(flag):
-            arch.append(flag)
-            follows = False
-        elif flag in {"-gencode", "--generate-code"}:
-            follows = True
-        else:
-            kept.append(flag)
-    return kept, arch
 
 
 def _always(torch: Package, name: str, own: Sequence[str]) -> Iterator[str]:

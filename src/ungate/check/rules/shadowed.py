@@ -25,8 +25,14 @@ _SHOWN = 3
 
 def find(question: Question) -> Iterator[Finding]:
     """One warning for each package of binaries that stands before a file which would be edited."""
-    edited = sorted({gate.file for hop in question.hops for gate in hop.gates if gate.id in question.opened})
-    native = [file for file in edited if not file.endswith(".py")]
+    # An opened list of a module's build changes what would be compiled as well, and is Python.
+    edited = {
+        gate.file
+        for hop in question.hops
+        for gate in hop.gates
+        if gate.id in question.opened and (hop.kind == "jit-module" or not gate.file.endswith(".py"))
+    }
+    native = sorted(edited)
     for package in question.packages:
         own = [file for file in native if file.split("/", 1)[0] in package.tops]
         if not own:

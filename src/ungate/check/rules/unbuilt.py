@@ -31,7 +31,9 @@ def find(question: Question) -> Iterator[Finding]:
     for library, file, blocked in _libraries(question):
         found = units(library)
         if found:
-            yield from _told(question, file, [unit for unit in found if unit], blocked)
+            top = file.partition("/")[0]
+            instead = top.replace("_", "-") if top in _STANDS_IN.values() else ""
+            yield from _told(question, file, [unit for unit in found if unit], blocked, instead)
 
 
 def _libraries(question: Question) -> Iterator[tuple[Path, str, bool]]:
@@ -50,7 +52,9 @@ def _libraries(question: Question) -> Iterator[tuple[Path, str, bool]]:
                     yield path, path.relative_to(package.root).as_posix(), False
 
 
-def _told(question: Question, file: str, found: list[frozenset[Image]], blocked: bool) -> Iterator[Finding]:
+def _told(
+    question: Question, file: str, found: list[frozenset[Image]], blocked: bool, instead: str
+) -> Iterator[Finding]:
     target, name = question.target, file.rpartition("/")[2]
     lacking = [unit for unit in found if not any(runs(image, target.number) for image in unit)]
     whole = bool(found) and len(lacking) == len(found)
@@ -62,7 +66,9 @@ def _told(question: Question, file: str, found: list[frozenset[Image]], blocked:
             what=f"{name} holds {held} and nothing that {target} can run"
             if whole
             else f"{len(lacking)} of {len(found)} translation units of {name} hold nothing that {target} can run",
-            advice="What it registers passes a test of its symbol and fails at the first launch. Look for a wheel with "
+            advice=f"It is loaded instead of compiling the module, whatever gate is opened: pip uninstall {instead}"
+            if whole and instead
+            else "What it registers passes a test of its symbol and fails at the first launch. Look for a wheel with "
             "this architecture, or compile the module from source."
             if whole
             else "A kernel that is in one of them fails at the first launch: run one request before it is trusted.",
