@@ -19,10 +19,11 @@ from ungate.scan.gates import gates
 from ungate.scan.patterns import Pattern, patterns
 from ungate.scan.select import Source
 from ungate.source.cuda.reader import READER
+from ungate.source.matcher import named
 from ungate.source.python.evaluate import Evaluator
 from ungate.source.python.file import SHORTEST, PythonFile
 from ungate.source.python.module import PythonModule, decode
-from ungate.source.python.tokens import Wording, telling
+from ungate.source.python.tokens import speaks, telling, words
 from ungate.source.python.world import World, dotted_name
 from ungate.source.reader import Unreadable
 
@@ -66,7 +67,6 @@ class Shard:
             source.file: source for source in self.sources if source.language == "python" and self._searched(source)
         }
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
-        self.words: dict[str, bytes] = {}  # as one text: millions of small objects would take ten times the memory
         self.chosen: dict[str, frozenset[bytes]] = {}
         self.opened: dict[str, PythonFile] = {}
         self.known: frozenset[bytes] = frozenset()
@@ -115,12 +115,10 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            wording = Wording(data)
-            self.words[source.file] = b" ".join(wording.words)
             if self.files is not None:
                 # of few files every name is followed, which costs less than learning from all others which to follow
-                self.chosen[source.file] = frozenset(word for word in wording.words if len(word) >= SHORTEST)
-            elif wording.speaks():
+                self.chosen[source.file] = frozenset(word for word in words(data) if len(word) >= SHORTEST)
+            elif speaks(data):
                 self.chosen[source.file] = frozenset()
         return facts, self._answers(list(self.chosen))
 
@@ -129,7 +127,6 @@ class Shard:
         for file in files:
             read = self._open(file)
             if read is not None:
-                read.units  # noqa: B018 - parsing is what finds the answers
                 found |= read.shared
         new = {name for name in found if not telling(name.decode())} - self.told
         self.told |= new
@@ -139,9 +136,11 @@ class Shard:
         """Look for names that are answers elsewhere; returns the answers that become known by that."""
         self.known |= names
         touched = []
-        for file, words in self.words.items():
-            present = names.intersection(words.split())
-            if present and file not in self.unread:
+        for file, source in self.python.items():
+            if file in self.unread or (data := self._data(source)) is None:
+                continue
+            present = frozenset(match.group() for match in named(names).finditer(data))
+            if present:
                 self.chosen[file] = self.chosen.get(file, frozenset()) | present
                 touched.append(file)
         return self._answers(touched)
@@ -149,7 +148,8 @@ class Shard:
     def _open(self, file: str) -> PythonFile | None:
         names = self.chosen.get(file, frozenset())
         ready = self.opened.get(file)
-        if ready is not None and ready.foreign == names and ready.current:
+        if ready is not None and ready.current:
+            ready.follow(names)
             return ready
         dotted = dotted_name(file)
         module = self.world.module(dotted)
@@ -178,6 +178,7 @@ class Shard:
             made.extend(self._run(self.python[file], read, searching))
             for problem in read.unread:
                 self.unread[file] = str(problem)
+            self.evaluator.forget()
             del self.opened[file]  # its nodes by type and its questions take more memory than its text
         searching = patterns("cuda")
         for source in self.cuda_chosen:

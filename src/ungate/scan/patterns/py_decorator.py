@@ -20,12 +20,13 @@ from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.scan.patterns.py_version_list import members
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.file import PythonFile
 
 __all__ = ["SAMPLES", "find"]
 
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|cuda)(?:_|$)|requires?_sm|sm_version", re.I)
-_TEXT = re.compile(rb"^[ \t]*@[\w.]*(?:capabilit|arch|ccs?\b|sms?\b|_sm|sm_|cuda)[\w.]*\(", re.M | re.I)
+_TEXT = matcher(r"(?m)^[ \t]*@[\w.]*(?:capabilit|arch|ccs?\b|sms?\b|_sm|sm_|cuda)[\w.]*\(", fold=True)
 
 
 @pattern("py-decorator", kind="decorator", language="python", rank=10)

@@ -19,11 +19,12 @@ from ungate.model import Form
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.condition import Unknown
+from ungate.source.matcher import matcher
 from ungate.source.python.file import PythonFile
 
 __all__ = ["SAMPLES", "find"]
 
-_TEXT = re.compile(rb"device_name|gpu_name|device_properties")
+_TEXT = matcher("device_name|gpu_name|device_properties")
 _HOLDS = re.compile(r"(?:device|gpu)_?name|get_device_name|get_gpu_name", re.I)
 _MODEL = re.compile(
     r"(?:RTX|GeForce|Tesla|Quadro|Spark|Thor|Orin|Jetson|Ada|Blackwell|Hopper)|\b(?:GB|GH|[ABHLTV])\d{1,3}\b", re.I

@@ -23,6 +23,7 @@ from ungate.model import Form
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.file import PythonFile, flag_archs
 from ungate.source.python.module import Unit
@@ -35,7 +36,7 @@ _LOOK_UP = re.compile(
     r"|_(?:cols|columns|capacity|size|bytes|count|limit|name)$",
     re.I,
 )
-_TEXT = re.compile(rb"(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", re.I)
+_TEXT = matcher("(?:sm|compute)_?[0-9]{2,3}|nvcc_|flags", fold=True)
 _KINDS = (
     *(ast.Expr, ast.Raise, ast.Assign, ast.AnnAssign, ast.AugAssign),
     *(ast.List, ast.Tuple, ast.Constant, ast.Name, ast.Call),

@@ -20,13 +20,14 @@ from ungate.model import Form
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.file import PythonFile
 
 __all__ = ["SAMPLES", "find"]
 
 _NAME = re.compile(r"(?:^|_)(sm_?[0-9]{2,3}[af]?)(?:_\w+)?_(?:values?|sizes?|dims?|shapes?)$", re.I)
-_TEXT = re.compile(rb"sm_?[0-9]{2,3}[af]?\w*_(?:value|size|dim|shape)", re.I)
+_TEXT = matcher(r"sm_?[0-9]{2,3}[af]?\w*_(?:value|size|dim|shape)", fold=True)
 
 
 def _is_size(node: ast.expr) -> bool:

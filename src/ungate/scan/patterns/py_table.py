@@ -21,13 +21,14 @@ from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.scan.patterns.py_version_list import members
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.file import PythonFile
 
 __all__ = ["SAMPLES", "find"]
 
-_TEXT = re.compile(
-    rb"""["'](?:sm|SM|compute)_?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
-    + rb"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
+_TEXT = matcher(
+    r"""["'](?:sm|SM|compute)_?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
+    r"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
 )
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_|$)", re.I)
 

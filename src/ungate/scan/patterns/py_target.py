@@ -13,7 +13,6 @@ choice decides nothing else.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from ungate.model import KNOWN_ARCHS, Form
@@ -21,13 +20,14 @@ from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.scan.patterns.py_gencode import target
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.file import PythonFile
 from ungate.source.python.values import ByArch
 
 __all__ = ["SAMPLES", "find"]
 
-_TEXT = re.compile(rb"[\"']sm_?[0-9]{2,3}[af]?[\"'] if ")
+_TEXT = matcher("[\"']sm_?[0-9]{2,3}[af]?[\"'] if ")
 
 
 @pattern("py-target", kind="gencode-flag", language="python", rank=15)

@@ -19,6 +19,7 @@ from ungate.model import KNOWN_ARCHS, Form
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.condition import Known
+from ungate.source.matcher import matcher
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.file import PythonFile
 from ungate.source.python.module import Unit
@@ -32,11 +33,11 @@ _MEANS = re.compile(
     re.I,
 )
 _NAME = re.compile(r"(?:sm|compute)_?[0-9]{2,3}[af]?")
-_TEXT = re.compile(
-    rb"(?:majors?|versions?|capabilit(?:y|ies)|archs?|architectures|ccs?|sms?|_list|_set|_ids)"
-    rb"[\"']?[ \t]*(?::[^=\n]*)?[=:]\s*[\[({]"
-    rb"|[\[({]\s*[\"'](?:sm|compute)_?[0-9]{2,3}[af]?[\"']",
-    re.I,
+_TEXT = matcher(
+    r"(?:majors?|versions?|capabilit(?:y|ies)|archs?|architectures|ccs?|sms?|_list|_set|_ids)"
+    r"[\"']?[ \t]*(?::[^=\n]*)?[=:]\s*[\[({]"
+    r"|[\[({]\s*[\"'](?:sm|compute)_?[0-9]{2,3}[af]?[\"']",
+    fold=True,
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ungate.source.condition import All, Condition, Either, Free, Not, speaks
 from ungate.source.cuda.comments import blank
 from ungate.source.cuda.host_terms import COMPARE, term
+from ungate.source.matcher import matcher
 
 __all__ = ["Comparison", "comparisons", "read_condition"]
 
@@ -182,14 +183,19 @@ def _closes(code: str, start: int) -> int:
     return -1
 
 
-_SPOTS = tuple(
-    re.compile(pattern)
-    for pattern in (r">=", r"<=", r"==", r"!=", r">(?![>=])", r"<(?![<=])", r"is_major_v\s*<", r"arch::Sm\d")
+_OPERATOR = re.compile(r">=|<=|==|!=|>(?![>=])|<(?![<=])")
+_STEMS = "sm|arch|major|minor|capab|cc|first"
+_SPOTS = matcher(
+    rf"(?:{_STEMS})\w*[\s\\()]*(?:[<>=!]=|[<>])[\s\\]*(?:\w+::)*(?:k?sm_?)?[0-9]"
+    rf"|[0-9][\s\\()]*(?:[<>=!]=|[<>])[\s\\]*(?:[a-z_][\w.:>()-]*)?(?:{_STEMS})"
+    r"|is_major_v\s*<|arch::Sm[0-9]",
+    fold=True,
 )
+"""Where a name that may be about the architecture meets a number; at least what :func:`_meets` lets through."""
 _NUMBER_RIGHT = re.compile(  # a major (5 to 13), a capability or a macro's value; not the 0 and 1 of most comparisons
     r"[\s\\]*(?:(?:\w+::)*k?[Ss][Mm]_?)?(?:[5-9]|1[0-3]|[3-9]\d|1[0-3]\d|\d{3,4})[af]?(?![\w.'])"
 )
-_INTEREST = re.compile(r"sm|arch|major|minor|capab|cc|first", re.IGNORECASE)
+_INTEREST = re.compile(_STEMS, re.IGNORECASE)
 _BACK, _AHEAD = 110, 90
 
 
@@ -213,26 +219,38 @@ def _may_end_number(before: str) -> bool:
 _WORD_RIGHT = re.compile(r"[\s\\]*([A-Za-z_][\w.:>()-]*)")
 
 
+def _meets(text: str, operator: re.Match[str]) -> bool:
+    """Whether a name of interest and a number stand at the two sides of an operator."""
+    start, end = operator.span()
+    if _NUMBER_RIGHT.match(text, end) is not None:
+        return _INTEREST.search(_word_left(text, start)) is not None
+    if not _may_end_number(text[start - 1 : start]) or not _word_left(text, start).isdigit():
+        return False
+    right = _WORD_RIGHT.match(text, end, end + 80)
+    return right is not None and _INTEREST.search(right.group(1)) is not None
+
+
+def _spots(text: str) -> Iterator[int]:
+    data = text.encode("latin-1")
+    found = _SPOTS.search(data)
+    while found is not None:
+        start, end = found.start(), found.end()
+        if text[start : start + 6].lower() in ("is_maj", "arch::"):
+            yield start + 1
+        elif (operator := _OPERATOR.search(text, start, end + 1)) is not None:
+            end = operator.end()
+            if _meets(text, operator):
+                yield operator.start()
+        found = _SPOTS.search(data, max(end, start + 1))
+
+
 def _candidates(text: str) -> Iterator[re.Match[str]]:
     """The comparisons of a name with a number where the name may be about the architecture, in order.
 
-    Operators are looked for first, one literal at a time, and names only beside them: a pattern that begins with a
-    name would be tried at every word of the file.
+    The places are looked for first: the pattern of a whole comparison would be tried at every word of the file.
     """
-    spots: list[int] = []
-    for pattern in _SPOTS[:6]:
-        for found in pattern.finditer(text):
-            if _NUMBER_RIGHT.match(text, found.end()) is not None:
-                if _INTEREST.search(_word_left(text, found.start())):
-                    spots.append(found.start())
-            elif _may_end_number(text[found.start() - 1 : found.start()]) and _word_left(text, found.start()).isdigit():
-                right = _WORD_RIGHT.match(text, found.end(), found.end() + 80)
-                if right is not None and _INTEREST.search(right.group(1)):
-                    spots.append(found.start())
-    for pattern in _SPOTS[6:]:
-        spots.extend(found.start() + 1 for found in pattern.finditer(text))
     done = -1
-    for spot in sorted(spots):
+    for spot in _spots(text):
         if spot < done:
             continue
         for match in COMPARE.finditer(text, max(0, done, spot - _BACK), spot + _AHEAD):

@@ -42,13 +42,18 @@ class Frame:
 
 @dataclass(eq=False)
 class Evaluator:
-    """Evaluates over a world of modules. ``attributes`` tells what an attribute of an unknown object comes to."""
+    """Evaluates over a world of modules. ``attributes`` tells what an attribute of an unknown object comes to.
+
+    ``memo`` holds what names come to, ``read`` what expressions at their own place do; each with its node, so that the
+    identity of a node that was made for a question is not given to another.
+    """
 
     world: World
     attributes: Mapping[str, Value] = field(default_factory=dict)
     focus: Collection[str] | None = None
     busy: set[Any] = field(default_factory=set)
     memo: dict[Any, Value] = field(default_factory=dict)
+    read: dict[tuple[int, int, int], tuple[ast.AST, Value]] = field(default_factory=dict)
     spent: int = 0
     pruned: int = 0
     epoch: int = 0
@@ -82,7 +87,22 @@ class Evaluator:
         if self.spent > _BUDGET or frame.depth > 40:
             return FREE
         handler = _HANDLERS.get(type(node))
-        return handler(self, node, frame) if handler is not None else FREE
+        if handler is None:
+            return FREE
+        if frame.depth or frame.env is not None or self.busy:
+            return handler(self, node, frame)
+        key = (id(node), frame.line, self.epoch if self.focus is not None else -1)
+        ready = self.read.get(key)
+        if ready is not None:
+            return ready[1]
+        value = handler(self, node, frame)
+        if self.spent <= _BUDGET:
+            self.read[key] = (node, value)
+        return value
+
+    def forget(self) -> None:
+        """Drop the values of expressions; those of names are kept."""
+        self.read.clear()
 
     def fresh(self, node: ast.AST, frame: Frame) -> Value:
         """:meth:`value` with a new budget: for the expressions that the patterns ask about."""

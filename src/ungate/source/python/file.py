@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TypeGuard
 
+from ungate.source.matcher import Matcher, named
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.evaluate import Evaluator, Frame
+from ungate.source.python.leading import leading
 from ungate.source.python.module import PythonModule, Recut, Unit
 from ungate.source.python.outline import Piece
 from ungate.source.python.questions import Question, questions
 from ungate.source.python.scopes import Binding, Scope
-from ungate.source.python.tokens import Wording, telling
+from ungate.source.python.tokens import holds, places, speaks, telling, tells, words
 from ungate.source.python.values import (
     FREE,
     ByArch,
@@ -29,7 +32,8 @@ from ungate.source.reader import Unreadable
 
 __all__ = ["SHORTEST", "PythonFile", "flag_archs"]
 
-_ROUNDS = 4
+_ROUNDS = 12
+"""Steps by which names lead to names inside a file; the longest chain of a real file has taken four."""
 
 
 _LONGEST_PREDICATE = 60
@@ -65,17 +69,13 @@ def _may_answer(function: FunctionValue) -> bool:
     return function.scope.module.data.find(b"return ", start, end) >= 0
 
 
-def _borrowed(name: str, bindings: list[Binding], wanted: set[bytes]) -> bool:
-    """Whether a name is imported and nothing says that it is an answer; its own module says it where it is one."""
-    return all(
-        each.kind == "import"
-        or (each.kind == "from" and not _spoken(name, wanted) and not _spoken(each.dotted.rpartition(":")[2], wanted))
+def _imported(bindings: Sequence[Binding], wanted: set[bytes]) -> bool:
+    """Whether a name is imported from something that says that it is an answer; else its own module says so."""
+    return any(
+        each.kind == "from"
+        and (each.dotted.rpartition(":")[2].encode() in wanted or telling(each.dotted.rpartition(":")[2]))
         for each in bindings
     )
-
-
-def _spoken(name: str, wanted: set[bytes]) -> bool:
-    return telling(name) or name.encode() in wanted
 
 
 _Flat = dict[type[ast.AST], list[tuple[int, ast.AST, Scope]]]
@@ -134,15 +134,29 @@ class PythonFile:
         self.unread: list[Unreadable] = []
         self._was_whole = module.is_whole
         self._flat: dict[int, _Flat] = {}
+        self._taken: dict[int, tuple[Unit, Scope]] = {}
+        self._asked: set[tuple[int, str]] = set()
+        self._able: set[bytes] = set()  # functions that may answer, with arguments perhaps
+        self._wanted: set[bytes] = set()
+        self._shared: set[bytes] = set()
+        self._units: list[tuple[Unit, Scope]] | None = None
 
     @property
     def current(self) -> bool:
         """Whether the module still has the pieces that it had: a look-up from elsewhere may find a cut to be wrong."""
         return self.module.is_whole == self._was_whole
 
-    def _cuts(self) -> list[tuple[Piece, Scope]]:
-        found: list[tuple[Piece, Scope]] = []
+    def follow(self, names: frozenset[bytes]) -> None:
+        """Look for further names that are answers elsewhere."""
+        if not names <= self.foreign:
+            self.foreign |= names
+            self._units = None
+
+    def _cuts(self, marks: list[int]) -> Iterator[tuple[Piece, Scope]]:
+        """The pieces that hold one of these places, of classes their members."""
         for piece in self.module.pieces:
+            if not holds(marks, piece.start, piece.end):
+                continue
             if piece.kind == "class":
                 try:
                     body = self.module.class_body(piece)
@@ -152,75 +166,135 @@ class PythonFile:
                     self.unread.append(error)
                     continue
                 if body.members:
-                    found.extend((member, body.scope) for member in body.members)
+                    for member in body.members:
+                        if holds(marks, member.start, member.end):
+                            yield member, body.scope
                     continue
-            found.append((piece, self.module.scope))
-        return found
+            yield piece, self.module.scope
 
-    @cached_property
+    @property
     def units(self) -> list[tuple[Unit, Scope]]:
         """The parsed pieces of interest, in order; grows by the flags that the file itself defines."""
-        try:
-            return self._chosen()
-        except Recut:
-            return self._chosen()
+        if self._units is None:
+            try:
+                self._units = self._chosen()
+            except Recut:
+                self._taken, self._asked, self._able, self._wanted, self._shared = {}, set(), set(), set(), set()
+                self._units = self._chosen()
+        return self._units
+
+    @property
+    def answers(self) -> frozenset[bytes]:
+        """The names that the file binds to an answer and whose spelling does not tell it."""
+        self.units  # noqa: B018 - parsing is what finds them
+        return frozenset(self._wanted - self.foreign)
+
+    @property
+    def shared(self) -> frozenset[bytes]:
+        """Those of them that other files can import."""
+        self.units  # noqa: B018 - parsing is what finds them
+        return frozenset(self._shared)
+
+    @cached_property
+    def _marks(self) -> list[int]:
+        return places(self.module.data)
 
     def _chosen(self) -> list[tuple[Unit, Scope]]:
-        chosen: dict[int, tuple[Unit, Scope]] = {}
-        wanted = set(self.foreign)
-        shared: set[bytes] = set()
-        fresh = True
-        data = self.module.data
-        cuts = [(piece, scope, Wording(data[piece.start : piece.end])) for piece, scope in self._cuts()]
+        marks = [] if self._taken else self._marks
+        new = frozenset(self.foreign - self._wanted)
         for _ in range(_ROUNDS):
-            if not fresh:
+            if new:
+                self._wanted |= new
+                marks = sorted([*marks, *(match.start() for match in named(new).finditer(self.module.data))])
+            if not marks:
                 break
-            fresh = False
-            for piece, scope, wording in cuts:
-                if piece.start in chosen:
-                    continue
-                if not wording.speaks(wanted, code=True):
-                    continue
-                try:
-                    unit = self.module.unit(piece, wanted)
-                except Recut:
-                    raise
-                except Unreadable as error:
-                    self.unread.append(error)
-                    continue
-                chosen[piece.start] = (unit, scope)
-                self.evaluator.concentrate({name.decode() for name in wanted})
-                for name in self._answers(unit, scope, wanted):
-                    if len(name) < SHORTEST:
-                        continue
-                    if scope.kind == "module":
-                        shared.add(name)
-                    if name not in wanted:
-                        wanted.add(name)
-                        fresh = True
-        self.answers = frozenset(wanted - self.foreign)
-        self.shared = frozenset(shared)
+            new = frozenset(self._grow(marks))
+            marks = []
+        self._wanted |= new
         self.evaluator.concentrate(None)
-        return [(self.module.unit(unit.piece, wanted), scope) for _, (unit, scope) in sorted(chosen.items())]
+        chosen = sorted(self._taken.items(), key=lambda item: item[0])
+        return [(self.module.unit(unit.piece, self._wanted), scope) for _, (unit, scope) in chosen]
 
-    def _answers(self, unit: Unit, scope: Scope, wanted: set[bytes]) -> Iterator[bytes]:
-        """Names that a piece binds to an answer about the architecture: flags, predicates and attributes of self."""
-        names: dict[str, None] = {}
+    def _grow(self, marks: list[int]) -> set[bytes]:
+        """Take the pieces that hold one of these places; returns the names that turn out to be answers."""
+        wanted = frozenset(self._wanted)
+        taken: list[tuple[Unit, Scope]] = []
+        for piece, scope in self._cuts(marks):
+            fresh = piece.start not in self._taken
+            if fresh and not speaks(self.module.data[piece.start : piece.end], wanted, code=True):
+                continue
+            try:
+                unit = self.module.unit(piece, wanted)  # again, where a long function was cut without these names
+            except Recut:
+                raise
+            except Unreadable as error:
+                if fresh:
+                    self.unread.append(error)
+                continue
+            self._able.update(node.name.encode() for node in unit.body if self._returns(node, unit, scope))
+            self._taken[piece.start] = (unit, scope)
+            taken.append((unit, scope))
+        found: set[bytes] = set()
+        self.evaluator.concentrate({name.decode() for name in wanted})
+        for unit, scope in taken:
+            for name in self._answers(unit, scope):
+                if scope.kind == "module":
+                    self._shared.add(name)
+                if name not in wanted:
+                    found.add(name)
+        self.evaluator.forget()
+        return found
+
+    def _tells(self, found: set[bytes]) -> bool:
+        return tells(found) or not self._wanted.isdisjoint(found) or not self._able.isdisjoint(found)
+
+    def _candidates(self, unit: Unit, scope: Scope) -> Iterator[str]:
+        """Names that a piece binds: flags, predicates and attributes of self whose text may come to an answer.
+
+        A name that tells by its spelling is followed in any case, and need not be asked about.
+        """
         for node in unit.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                names[node.name] = None
-                inner = scope.inner(node, unit.shift)
+                if node.name.encode() in self._able:
+                    yield node.name
                 if scope.kind == "class":
-                    for bound in inner.bindings:
-                        if bound.startswith("self."):
-                            names[bound.removeprefix("self.")] = None
+                    inner = scope.inner(node, unit.shift).bindings
+                    led = leading(self.module, inner, self._tells)
+                    assigned = [name.removeprefix("self.") for name in inner if name.startswith("self.")]
+                    yield from (name for name in assigned if name.encode() in led)
             elif not isinstance(node, ast.ClassDef):
                 found = self.module.names_of(unit.piece, scope)
-                names.update((name, None) for name, bound in found.items() if not _borrowed(name, bound, wanted))
+                led = leading(self.module, found, self._tells)
+                for name, bound in found.items():
+                    if name.encode() in led or _imported(bound, self._wanted):
+                        yield name
                 break
-        for name in names:
-            if name.startswith("__"):
+
+    def _returns(self, node: ast.stmt, unit: Unit, scope: Scope) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Whether what a function returns, or a test on the way there, may come to an answer by its text."""
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        led = leading(self.module, scope.inner(node, unit.shift).bindings, self._tells)
+        waiting: list[ast.stmt] = [*node.body]
+        for each in waiting:
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                return True
+            asked = each.value if isinstance(each, ast.Return) else getattr(each, "test", None)
+            if isinstance(asked, ast.expr):
+                start, end = self.module.span(asked, asked, unit.shift)
+                found = set(words(self.module.data[start:end]))
+                if not led.isdisjoint(found) or self._tells(found):
+                    return True
+            for name in ("body", "orelse", "finalbody"):
+                waiting.extend(getattr(each, name, ()))
+        return False
+
+    def _answers(self, unit: Unit, scope: Scope) -> Iterator[bytes]:
+        """Names that a piece binds to an answer about the architecture."""
+        for name in self._candidates(unit, scope):
+            if len(name) < SHORTEST or name.startswith("__") or telling(name) or (id(scope), name) in self._asked:
                 continue
+            self._asked.add((id(scope), name))
             value = self.answer(scope, name)
             if is_answer(value) or (
                 scope.kind == "module" and (isinstance(value, ByArch | Each) or flag_archs(value) is not None)
@@ -253,9 +327,14 @@ class PythonFile:
         """Every test of the architecture in the file."""
         found: list[Question] = []
         units = self.units
-        self.evaluator.concentrate({name.decode() for name in (*self.answers, *self.foreign)})
+        followed = self.answers | self.foreign
+        marks = self._marks
+        if followed:
+            marks = sorted([*marks, *(match.start() for match in named(followed).finditer(self.module.data))])
+        self.evaluator.concentrate({name.decode() for name in followed})
         for unit, scope in units:
-            found.extend(questions(self.module, self.evaluator, unit, scope))
+            found.extend(questions(self.module, self.evaluator, unit, scope, marks))
+            self.evaluator.forget()
         self.evaluator.concentrate(None)
         return found
 
@@ -276,9 +355,11 @@ class PythonFile:
         """Whether an expression answers a question about the architecture."""
         return is_answer(self.evaluator.fresh(node, self.frame(node, scope, unit)))
 
-    def walk(self, holding: re.Pattern[bytes], *kinds: type[ast.AST]) -> Iterator[tuple[ast.AST, Scope, Unit]]:
+    def walk(self, holding: Matcher, *kinds: type[ast.AST]) -> Iterator[tuple[ast.AST, Scope, Unit]]:
         """The nodes of these types in the pieces whose text matches ``holding``, with their scope, in order."""
         data = self.module.data
+        if holding.search(data) is None:
+            return
         for unit, scope in self.units:
             if holding.search(data, unit.piece.start, unit.piece.end) is None:
                 continue

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from ungate.source.python.outline import Piece, line_starts, pieces
 from ungate.source.python.scopes import Binding, Scope, bind
 from ungate.source.python.thin import thinned
-from ungate.source.python.tokens import words
 from ungate.source.reader import Unreadable
 
 __all__ = ["ClassBody", "PythonModule", "Recut", "Unit", "decode"]
@@ -18,6 +19,7 @@ __all__ = ["ClassBody", "PythonModule", "Recut", "Unit", "decode"]
 _LARGEST = 20 << 20
 _LONG = 130
 """Lines of a function; a longer one is never read as a predicate, and only what matters in it is parsed."""
+_start = attrgetter("start")
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -97,7 +99,6 @@ class PythonModule:
         self._starts: list[int] | None = None
         self._parsed: dict[int, Unit] = {}
         self._replaced: list[Unit] = []  # answers are remembered by the identity of nodes: these must not go
-        self._words: dict[int, frozenset[bytes]] = {}
         self._classes: dict[int, ClassBody] = {}
         self._names: dict[str, tuple[Binding, ...]] = {}
         self._bound: dict[int, dict[str, list[Binding]]] = {}
@@ -136,7 +137,6 @@ class PythonModule:
             found.append(Piece(kind, name, starts[first - 1], end, first, 0))
         self.pieces = tuple(found)
         self._parsed.clear()
-        self._words.clear()
         self._classes.clear()
         self._names.clear()
         self._bound.clear()
@@ -246,14 +246,9 @@ class PythonModule:
         return body.fields[name]
 
     def _find(self, among: tuple[Piece, ...], scope: Scope, name: str) -> Iterator[Binding]:
-        wanted = name.encode()
-        for piece in among:
+        for piece in self._with(among, name):
             if piece.kind == "other":
-                inside = self._words.get(piece.start)
-                if inside is None:
-                    inside = self._words[piece.start] = frozenset(words(self.data[piece.start : piece.end]))
-                if wanted in inside:
-                    yield from self.names_of(piece, scope).get(name, ())
+                yield from self.names_of(piece, scope).get(name, ())
             elif piece.name == name:
                 if piece.kind == "class" and scope.kind == "module":
                     body = self.class_body(piece)
@@ -261,6 +256,18 @@ class PythonModule:
                 else:
                     unit = self.unit(piece)
                     yield Binding(piece.kind, unit.body[0], piece.line, scope, shift=unit.shift)
+
+    def _with(self, among: tuple[Piece, ...], name: str) -> Iterator[Piece]:
+        """The pieces in which a name occurs, in order."""
+        if not among:
+            return
+        wanted, end = name.encode(), among[-1].end
+        at = self.data.find(wanted, among[0].start, end)
+        while at >= 0:
+            piece = among[bisect_right(among, at, key=_start) - 1]
+            if at < piece.end:
+                yield piece
+            at = self.data.find(wanted, max(at + 1, piece.end), end)
 
     def names_of(self, piece: Piece, scope: Scope) -> dict[str, list[Binding]]:
         """The bindings that a piece makes in its scope."""

@@ -12,12 +12,12 @@ import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 __all__ = ["Piece", "line_starts", "pieces", "quoted"]
 
 _TRIPLE = re.compile(rb'"""|\'\'\'')
-_NEWLINE = re.compile(rb"\r\n|\r|\n")
 _HEAD = re.compile(rb"(?:async[ \t]+)?(def|class)[ \t]+([^\W\d]\w*)")
 _GOES_ON = re.compile(rb"(?:else|elif|except|finally)\b")
 
@@ -39,7 +39,7 @@ class Piece:
 
 def line_starts(data: bytes) -> list[int]:
     """The byte offset at which each line begins, for all three line ends that Python knows."""
-    return [0, *(match.end() for match in _NEWLINE.finditer(data))]
+    return [0, *accumulate(map(len, data.splitlines(keepends=True)))]
 
 
 def quoted(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from ungate.model import Sense
 from ungate.source.condition import Condition, Not, speaks
 from ungate.source.python.evaluate import Evaluator, Frame
+from ungate.source.python.leading import leading
 from ungate.source.python.module import PythonModule, Unit
 from ungate.source.python.scopes import Scope
-from ungate.source.python.tokens import tells, words
+from ungate.source.python.tokens import holds, tells, words
 from ungate.source.python.values import ByArch, is_answer
 
 __all__ = ["Question", "questions"]
@@ -49,7 +50,8 @@ _NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
 
 
 class _Asker:
-    def __init__(self, module: PythonModule, ev: Evaluator, unit: Unit) -> None:
+    def __init__(self, module: PythonModule, ev: Evaluator, unit: Unit, marks: list[int]) -> None:
+        self.marks = marks
         self.module = module
         self.ev = ev
         self.unit = unit
@@ -66,13 +68,15 @@ class _Asker:
         """Whether a text holds any word that can lead to the architecture: a cheap test before evaluating."""
         first = decorators[0] if (decorators := getattr(node, "decorator_list", None)) else node
         start, end = self.module.span(first, node, self.unit.shift)
-        found = frozenset(words(self.module.data[start:end]))
-        if self.tells(found):
+        if holds(self.marks, start, end):
             return True
+        found: frozenset[bytes] | None = None
         inside: Scope | None = scope
         while inside is not None and inside.kind == "function":
-            if not self.leading(inside).isdisjoint(found):
-                return True
+            if led := self.leading(inside):
+                found = found if found is not None else frozenset(words(self.module.data[start:end]))
+                if not led.isdisjoint(found):
+                    return True
             inside = inside.parent
         return False
 
@@ -83,27 +87,9 @@ class _Asker:
     def leading(self, scope: Scope) -> frozenset[bytes]:
         """The local names of a function whose bindings hold such a word, directly or through each other."""
         ready = self.leads.get(id(scope))
-        if ready is not None:
-            return ready
-        held: dict[str, set[bytes]] = {}
-        for name, bindings in scope.bindings.items():
-            texts = held.setdefault(name, set())
-            for each in bindings:
-                nodes = [each.node, *(guard.test for guard in each.guards)]
-                for node in nodes:
-                    if isinstance(node, ast.expr) and hasattr(node, "lineno"):
-                        start, end = self.module.span(node, node, each.shift)
-                        texts.update(words(self.module.data[start:end]))
-        chosen: set[bytes] = set()
-        grew = True
-        while grew:
-            grew = False
-            for name, texts in held.items():
-                if name.encode() not in chosen and (self.tells(texts) or not chosen.isdisjoint(texts)):
-                    chosen.add(name.encode())
-                    grew = True
-        made = self.leads[id(scope)] = frozenset(chosen)
-        return made
+        if ready is None:
+            ready = self.leads[id(scope)] = leading(self.module, scope.bindings, self.tells)
+        return ready
 
     def frame(self, node: ast.AST, scope: Scope) -> Frame:
         return Frame(scope, getattr(node, "lineno", 1) + self.unit.shift)
@@ -377,9 +363,12 @@ def _refuses(body: list[ast.stmt]) -> bool:
     return False
 
 
-def questions(module: PythonModule, ev: Evaluator, unit: Unit, scope: Scope) -> list[Question]:
-    """Every question in one parsed piece, in order of its place in the file."""
-    asker = _Asker(module, ev, unit)
+def questions(module: PythonModule, ev: Evaluator, unit: Unit, scope: Scope, marks: list[int]) -> list[Question]:
+    """Every question in one parsed piece, in order of its place in the file.
+
+    ``marks`` are the offsets of the words in the file that are telling or followed, in order.
+    """
+    asker = _Asker(module, ev, unit, marks)
     asker.statements(unit.body, scope)
     return sorted(asker.found, key=lambda each: each.span)
 

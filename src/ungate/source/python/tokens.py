@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-import functools
 import re
+from bisect import bisect_left
 
-__all__ = ["Wording", "keyed", "speaks", "telling", "tells", "words"]
+from ungate.source.matcher import Matcher, matcher, named
 
-_TELLING = re.compile(
+__all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "words"]
+
+_SPELLINGS = (
     r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
     r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
     r"|(?:^|_)cc$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
     r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}"
     r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)"
-    r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$",
-    re.I,
+    r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$"
 )
+"""Of one word: ``^`` and ``$`` are its ends."""
+_TELLING = re.compile(_SPELLINGS, re.I)
 _NOISE = re.compile(rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|\bcute\.arch\b')
 _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
-_KEYS = tuple(
-    f"{left}{number}{right}".encode()
-    for number in ("7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
-    for left, right in (('"', '":'), ("'", "':"))
-) + tuple(f"({number}):".encode() for number in ("8, 0", "8, 6", "8, 9", "9, 0", "10, 0", "10, 3", "12, 0"))
-_MAJORS = frozenset(b"7 8 9 10 12".split())
+_KEYS = (
+    r"\"(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)\":|'(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)':"
+    r"|\((?:8, [069]|9, 0|10, [03]|12, 0)\):"
+)
+
+
+def _told() -> Matcher:
+    """The telling words in a text."""
+    return matcher(_SPELLINGS.replace("^", r"\b").replace("$", r"\b"), fold=True)
+
+
+def _tabled() -> Matcher:
+    return matcher(_KEYS)
+
+
 _YES: set[bytes] = set()
 _NO: set[bytes] = set()
 _SPELLED: dict[str, bool] = {}
@@ -43,47 +55,35 @@ def telling(name: str) -> bool:
     return answer
 
 
-def speaks(data: bytes, also: frozenset[bytes] | set[bytes] = frozenset(), *, code: bool = False) -> bool:
-    """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs."""
-    return Wording(data).speaks(also, code=code)
+def places(data: bytes) -> list[int]:
+    """The offsets of telling words and of tables keyed by capabilities, in order."""
+    found = [match.start() for match in _told().finditer(data)]
+    found.extend(match.start() for match in _tabled().finditer(data))
+    return sorted(found)
+
+
+def holds(marks: list[int], start: int, end: int) -> bool:
+    """Whether one of the offsets (in order) lies in [start, end)."""
+    index = bisect_left(marks, start)
+    return index < len(marks) and marks[index] < end
+
+
+def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = False) -> bool:
+    """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs.
+
+    A table that is keyed by capabilities speaks in any case.
+    """
+    if keyed(data):
+        return True
+    for text in (data, _NOISE.sub(b" ", data)) if code else (data,):
+        if _told().search(text) is None and (not also or named(also).search(text) is None):
+            return False
+    return True
 
 
 def keyed(data: bytes) -> bool:
     """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``)."""
-    return any(key in data for key in _KEYS)
-
-
-class Wording:
-    """The words of a text, split once however often they are asked about."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.words = frozenset(words(data))
-
-    @functools.cached_property
-    def _keyed(self) -> bool:
-        return not self.words.isdisjoint(_MAJORS) and keyed(self.data)
-
-    @functools.cached_property
-    def _tells(self) -> bool:
-        return tells(self.words)
-
-    @functools.cached_property
-    def _code(self) -> frozenset[bytes]:
-        """The words outside comments and docs."""
-        return frozenset(words(_NOISE.sub(b" ", self.data)))
-
-    @functools.cached_property
-    def _code_tells(self) -> bool:
-        return tells(self._code)
-
-    def speaks(self, also: frozenset[bytes] | set[bytes] = frozenset(), *, code: bool = False) -> bool:
-        """As the function of that name."""
-        if self._keyed:
-            return True
-        if not (self._tells or not self.words.isdisjoint(also)):
-            return False
-        return not code or self._code_tells or not self._code.isdisjoint(also)
+    return _tabled().search(data) is not None
 
 
 def tells(found: frozenset[bytes] | set[bytes]) -> bool:
