@@ -5,7 +5,7 @@ import time
 import pytest
 
 from ungate.measure.answers import Answer, Answers, Rung, collect, rungs
-from ungate.measure.ladder import compare
+from ungate.measure.ladder import compare, compare_with_restart
 from ungate.model import Cell
 
 RUNG = Rung(1, 16, 8)
@@ -120,3 +120,42 @@ def test_a_server_without_log_probabilities_gives_answers_with_a_fault(fake: str
     found = collect(f"{fake}/none/1", "fake", [Rung(2, 4, 2)])
     assert all(one.fault for _, repeats in found.rungs for repeat in repeats for one in repeat)
     assert len(found.rungs[0][1][0]) == 2
+
+
+# sgl-project/sglang#39597: with FlashInfer's autotuner two starts of one server answer greedy requests differently.
+SURE = {2: {"c": -1.0, "x": -2.0}}
+
+
+def test_two_starts_of_the_baseline_that_differ_leave_the_candidates_differences_open() -> None:
+    first, again = answers(answer(top=SURE), answer(top=SURE)), answers(answer("abxqqrst"))
+    candidate = answers(answer("abxyyrst"))
+    assert compare(first, candidate).holds is False
+    ladder = compare_with_restart(first, again, candidate)
+    assert ladder.holds is None and "a second start of the baseline differs too" in ladder.evidence
+
+
+def test_a_shift_within_what_a_restart_makes_holds() -> None:
+    first, again = answers(answer(), answer()), answers(answer(shift=0.2))
+    assert compare(first, answers(answer(shift=0.4))).holds is False
+    ladder = compare_with_restart(first, again, answers(answer(shift=0.4)))
+    assert ladder.holds is True and "over two starts" in ladder.evidence
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Answer(tuple("abcdefgh"), (-1.0, None, *[-1.0] * 6)),
+        Answer(tuple("aaaaaaaa"), (-1.0,) * 8),
+        Answer(),
+        Answer(fault="HTTP 500: out of memory"),
+    ],
+)
+def test_garbage_is_not_excused_by_a_restless_baseline(wrong: Answer) -> None:
+    first, again = answers(answer(top=SURE)), answers(answer("abxqqrst"))
+    assert compare_with_restart(first, again, answers(wrong)).holds is False
+
+
+def test_a_baseline_that_answers_alike_at_each_start_leaves_the_candidate_wrong() -> None:
+    first, again = answers(answer(top=SURE)), answers(answer(shift=0.01))
+    ladder = compare_with_restart(first, again, answers(answer("abxqqrst")))
+    assert ladder.holds is False and "does not differ so" in ladder.evidence

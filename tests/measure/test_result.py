@@ -127,3 +127,22 @@ def test_nothing_is_none_and_not_zero() -> None:
     assert result.tokens_per_second is None and result.requests_per_second is None
     assert result.ttft is None and result.zero_gaps is None and result.lag_p99_s is None
     assert result.invalid == ("no request succeeded",)
+
+
+def _paced(first: int, second: int) -> tuple[Outcome, ...]:
+    """One request: so many tokens in the first and in the second of two seconds."""
+    times = [*(i / first for i in range(first)), *(1.0 + (i + 0.5) / second for i in range(second))]
+    return (outcome(times=tuple(times), tokens=first + second),)
+
+
+@pytest.mark.parametrize(("first", "second", "drift"), [(58, 83, 83 / 58), (83, 83, 1.0), (40, 30, None)])
+def test_a_change_of_speed_within_the_load_is_told(first: int, second: int, drift: float | None) -> None:
+    """A report's figures: 58.5 tokens a second at first, 83.2 after five long generations, and a log that says ready.
+
+    (Blackwellboy/model-serving-minefield#37)
+    """
+    made = _paced(first, second)
+    result = summarise(CELL, "closed", made, (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
+    assert result.drift == (None if drift is None else pytest.approx(drift, rel=0.03))
+    cut = summarise(CELL, "closed", made, (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2, stop=Stop("collapsed", True))
+    assert cut.drift is None

@@ -143,6 +143,20 @@ def test_packages_that_are_not_there_leave_the_feature_off(sites: tuple[Path, Pa
     assert arms(replace(request, command=("python",)), unknown, silent)[2].arguments == request.recipe.arguments
 
 
+def test_siblings_that_a_release_leaves_behind_are_named(sites: tuple[Path, Path]) -> None:
+    """vllm-project/vllm#44808 compares two releases of FlashInfer alone: its sibling packages must go along."""
+    old, new = sites
+    for site, version in ((old, "0.6.8"), (new, "0.6.12")):
+        for name, own in (("flashinfer-python", version), ("flashinfer-cubin", "0.6.8")):
+            info = site / f"{name.replace('-', '_')}-{own}.dist-info"
+            info.mkdir()
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {own}\n")
+    records = run(_request(old, "check", arms=(Variant("later", place=new), Variant("same", place=old)))).records
+    later, same = records.elsewhere
+    assert "must be of one version and are not: flashinfer-python 0.6.12, flashinfer-cubin 0.6.8" in later.said
+    assert "must be of one version" not in same.said
+
+
 @pytest.mark.parametrize(
     ("releases", "others", "said"),
     [

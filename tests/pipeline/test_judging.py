@@ -181,6 +181,28 @@ def test_a_baseline_that_was_held_back_flatters_nobody(
     assert keeps or _guard(judged, words).name in judged.verdicts[0].reason
 
 
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "keeps"),
+    [
+        ([1.42, 1.41, 1.43, 1.42], [1.01, 0.99, 1.0, 1.0], False),
+        ([1.42, 1.41, 1.43, 1.42], [1.4, 1.43, 1.42, 1.41], True),
+        ([1.42, 1.0, 1.43, 1.42], [1.01, 0.99, 1.0, 1.0], True),
+        ([1.0, 1.0, 1.0, 1.0], [1.4, 1.4, 1.4, 1.4], True),
+        ([1.3, 1.3, 1.3, 1.3], [0.9, 0.9, 0.9, 0.9], False),
+        ([1.2, 1.2, 1.2, 1.2], [0.9, 0.9, 0.9, 0.9], True),
+    ],
+)
+def test_a_baseline_that_warms_up_under_its_load_flatters_nobody(
+    tmp_path: Path, baseline: list[float], candidate: list[float], keeps: bool
+) -> None:
+    records = _records(BOTH)
+    drifts = {"baseline": iter(baseline), "candidate": iter(candidate)}
+    more = [Sample(s.arm, s.start, SMALL, "speed_drift", next(drifts[s.arm]), "1") for s in records.starts]
+    judged = judge(_request(tmp_path), replace(records, samples=(*records.samples, *more)), CONTEXT)
+    assert _decisions(judged)["candidate", SMALL] is (Decision.KEEP if keeps else Decision.INCONCLUSIVE)
+    assert keeps or "speed had settled" in judged.verdicts[0].reason
+
+
 def _throttled(arm: str, share: float) -> dict[tuple[str, int, Cell], Window]:
     return {
         (name, 0, SMALL): Window(

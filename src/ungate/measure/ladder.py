@@ -14,7 +14,7 @@ from itertools import combinations
 
 from ungate.measure.answers import Answer, Answers, Rung
 
-__all__ = ["MAX_SHIFT", "MEAN_SHIFT", "Ladder", "RungResult", "compare"]
+__all__ = ["MAX_SHIFT", "MEAN_SHIFT", "Ladder", "RungResult", "compare", "compare_with_restart"]
 
 MAX_SHIFT = 0.25
 """Largest shift of a log probability (nats) that another order of summation explains: bfloat16 rounds a logit
@@ -22,6 +22,9 @@ of magnitude 20 to steps of 0.08 (2**-8 relative), and three such steps may add 
 
 MEAN_SHIFT = 0.05
 """Largest mean shift over a rung, in nats: a small error that every token has is worse than one rounding."""
+
+_GARBAGE = ("no answer", "an empty answer", "a log probability that is not a number", "one token repeated")
+"""How faults begin that no choice of kernels explains."""
 
 _FLOOR_FACTOR = 3.0
 _REPEATED_FROM = 8  # tokens from which an answer of one repeated token counts as degenerate
@@ -87,6 +90,26 @@ def compare(baseline: Answers, candidate: Answers) -> Ladder:
     floor = f"; the baseline's own repeats differ by up to {unrest:.2g}" if known else ""
     evidence = f"{equal} of {answers} answers are equal, log probabilities differ by at most {shift:.2g} nats{floor}"
     return Ladder(True, tuple(results), evidence)
+
+
+def compare_with_restart(baseline: Answers, again: Answers, candidate: Answers) -> Ladder:
+    """:func:`compare` with a second start of the baseline, whose answers belong to its own repeats.
+
+    An autotuner may choose other kernels at each start, and then two starts of one server answer further apart than
+    two requests to one. Where the second start itself would not pass for the first, the candidate's differences say
+    nothing (``holds`` None), unless its answers are garbage.
+    """
+    more = dict(again.rungs)
+    both = Answers(tuple((rung, (*repeats, *more.get(rung, ()))) for rung, repeats in baseline.rungs))
+    compared = compare(both, candidate)
+    if compared.holds is not False:
+        return Ladder(compared.holds, compared.rungs, f"{compared.evidence} over two starts")
+    restarted = compare(baseline, again)
+    faults = [fault for result in compared.rungs for fault in result.faults]
+    if restarted.holds is False and not any(fault.startswith(_GARBAGE) for fault in faults):
+        said = f"{compared.evidence}; but a second start of the baseline differs too: {restarted.evidence}"
+        return Ladder(None, compared.rungs, said)
+    return Ladder(False, compared.rungs, f"{compared.evidence}; a second start of the baseline does not differ so")
 
 
 def _floor(repeats: Sequence[Sequence[Answer]]) -> float | None:

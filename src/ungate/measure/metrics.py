@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ungate.measure.result import LoadResult, Spread
+from ungate.measure.result import FEWEST_DRIFT, LoadResult, Spread
 from ungate.model import Sample
 
 __all__ = ["samples", "write_raw"]
 
 
-_SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99", "load_seconds"})
+_SIGNS = frozenset({"zero_gap_share", "cached_share", "failed_share", "client_lag_p99", "load_seconds", "speed_drift"})
 """They tell why a cell is invalid, and so are kept when it is."""
 
-_UNTOLD = "the server does not tell how many prompt tokens came from its prefix cache"
+_UNTOLD = {
+    "cached_share": "the server does not tell how many prompt tokens came from its prefix cache",
+    "speed_drift": f"the load was cut short, or a half of it held fewer than {FEWEST_DRIFT} tokens",
+}
 
 
 def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
@@ -26,7 +29,8 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
     The note gives the reason, or what must be known about a value that is there.
 
     Latencies are in seconds, ``zero_gap_share``, ``cached_share`` and ``failed_share`` are shares
-    of 1. ``load_seconds`` is how long the whole load lasted, its warm-up included.
+    of 1. ``load_seconds`` is how long the whole load lasted, its warm-up included, ``speed_drift`` the
+    throughput of its second half over that of its first.
     """
     values: list[tuple[str, float | None, str]] = [
         ("output_tokens_per_second", result.tokens_per_second, "token/s"),
@@ -41,13 +45,14 @@ def samples(result: LoadResult, *, arm: str, start: int) -> tuple[Sample, ...]:
         ("failed_share", result.failed / answered if answered else None, "1"),
         ("client_lag_p99", result.lag_p99_s, "s"),
         ("load_seconds", result.seconds, "s"),
+        ("speed_drift", result.drift, "1"),
     ]
     known = "; ".join(filter(None, (result.stopped, *result.notes)))
     rows = []
     for name, value, unit in values:
         unfit = result.unfit(name)
         kept = value if not unfit or name in _SIGNS else None
-        untold = _UNTOLD if name == "cached_share" and value is None else ""
+        untold = _UNTOLD.get(name, "") if value is None else ""
         rows.append(Sample(arm, start, result.cell, name, kept, unit, unfit or untold or known))
     return tuple(rows)
 

@@ -13,6 +13,7 @@ from ungate.measure.stream import Outcome
 from ungate.model import Cell
 
 __all__ = [
+    "FEWEST_DRIFT",
     "MAX_CACHED",
     "MAX_LAG_S",
     "MAX_LAG_SHARE",
@@ -44,6 +45,9 @@ several at once, and so does a server that falls behind."""
 MAX_CACHED = 0.02
 """Above this share of prompt tokens from a prefix cache a cell is invalid: a warm cache alone has made a sweep
 2.3 times as fast, and not every cell by the same factor."""
+
+FEWEST_DRIFT = 32
+"""Tokens that each half of a window must hold, for a change of speed between them to say anything."""
 
 MAX_LAG_S = 0.02
 MAX_LAG_SHARE = 0.05
@@ -89,7 +93,8 @@ class LoadResult:
     request may start; with a number of requests, from the first start to the last end. ``invalid`` lists why the
     cell's figures must not be compared; ``stopped`` is the reason of an early stop, and then tokens of requests that
     were cut off count for ``tokens_per_second``. Both rates are None when nothing arrived. ``zero_gaps`` and
-    ``cached`` are shares of 1: gaps between tokens that are zero, prompt tokens from a prefix cache.
+    ``cached`` are shares of 1: gaps between tokens that are zero, prompt tokens from a prefix cache. ``drift`` is the
+    throughput of the window's second half over that of its first, None where one of them holds few tokens.
     """
 
     cell: Cell
@@ -113,6 +118,7 @@ class LoadResult:
     notes: tuple[str, ...] = field(default=())
     glued: str = ""  # that of ``invalid`` which is about glued chunks
     longest_gap_s: float | None = None
+    drift: float | None = None
 
     def unfit(self, metric: str) -> str:
         """Why one metric (a name as in :func:`ungate.measure.metrics.samples`) must not be compared, or nothing.
@@ -156,6 +162,12 @@ def _window_tokens(outcomes: Sequence[Outcome], begin: float, end: float, held: 
             inside = sum(begin <= moment <= end for moment in times)
             total += inside * (held if outcome.tokens is None else outcome.tokens / len(times))
     return total
+
+
+def _drift(outcomes: Sequence[Outcome], begin: float, end: float, held: float) -> float | None:
+    middle = (begin + end) / 2
+    first, second = (_window_tokens(outcomes, *half, held) for half in ((begin, middle), (middle, end)))
+    return second / first if min(first, second) >= FEWEST_DRIFT else None
 
 
 def summarise(
@@ -250,4 +262,5 @@ def summarise(
         notes=notes,
         glued=glued,
         longest_gap_s=max(itl, default=None),
+        drift=None if stop else _drift(flowing, begin, end, max(1.0, held)),
     )

@@ -41,8 +41,9 @@ def _look(request: Request, variant: Variant, report: Report) -> Elsewhere:
     except Refusal as refusal:
         return Elsewhere(variant.name, (), (), False, refusal.what)
     named = tuple((package.name, package.version) for package in packages)
+    misfits = _misfits(request, environment)
     if not recipe.entries:
-        return Elsewhere(variant.name, named, (), None, "")
+        return Elsewhere(variant.name, named, (), None, misfits)
     report(f"following the way in {variant.name}")
     try:
         _, chain = follow(recipe, packages, target, report)
@@ -60,7 +61,22 @@ def _look(request: Request, variant: Variant, report: Report) -> Elsewhere:
         said = f"every gate on the way lets {target} through"
     if unsure := sum(hop.verified is None for hop in chain.hops):
         said += f"; {unsure} of {len(chain.hops)} steps could not be followed"
-    return Elsewhere(variant.name, named, closed, flag, said)
+    return Elsewhere(variant.name, named, closed, flag, "; ".join(filter(None, (said, misfits))))
+
+
+def _misfits(request: Request, environment: Environment) -> str:
+    """What does not fit together there and does in the user's own environment, in words.
+
+    A release that is laid over the installed packages leaves its siblings behind, and a server that checks them does
+    not start.
+    """
+    from ungate.host import siblings
+
+    found = []
+    for each in (environment, request.environment):
+        versions = installed.versions(each)
+        found.append([*siblings.skew(versions), *siblings.pins(each, versions)])
+    return "; ".join(said.rstrip(".") for said in found[0] if said not in found[1])
 
 
 def _shut(gate: Gate, request: Request) -> bool:

@@ -45,15 +45,16 @@ class Journal:
         """The list of steps as it stands, in order."""
         return tuple(step.task for step in sorted(self._steps.values(), key=lambda step: step.position))
 
-    def plan(self, stage: str, steps: Sequence[tuple[str, Task]]) -> None:
+    def plan(self, stage: str, steps: Sequence[tuple[str, Task]], *, after: int = 0) -> None:
         """Write the steps of a stage ahead, in order and below it; one without a name is the stage itself.
 
+        Steps that turn out to be needed later stand ``after`` so many that were planned before.
         A resumed run plans the same steps again: what stands in the ledger stays as it is.
         """
         base = self._bases[stage]
         new = [
             Step(f"{stage}/{name}" if name else stage, base + place, task)
-            for place, (name, task) in enumerate(steps, 1 if steps and steps[0][0] else 0)
+            for place, (name, task) in enumerate(steps, after + 1 if steps and steps[0][0] else 0)
         ]
         self._ledger.plan(self._number, new)
         for step in new:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ungate.judge import Guard, decide, floor
+from ungate.launch.readiness import SETTLED
 from ungate.measure.result import MAX_CACHED, MAX_ZERO_GAPS
 from ungate.model import Cell, Decision, Sample, Verdict
 from ungate.pipeline.arms import BASELINE, compared
@@ -182,6 +184,7 @@ def _load_guards(arm: str, cell: Cell, samples: Sequence[Sample], records: Recor
         "the prefix cache was cold",
         "of the prompt tokens came from it",
     )
+    yield from _steady(arm, mine)
     yield from _throttled(arm, cell, records)
 
 
@@ -192,6 +195,26 @@ def _share(arm: str, samples: Sequence[Sample], metric: str, most: float, name: 
         return
     worst = max(values)
     yield Guard(name, worst <= most, f"at most {worst:.1%} {what}", Decision.INCONCLUSIVE, arm)
+
+
+def _steady(arm: str, samples: Sequence[Sample]) -> Iterator[Guard]:
+    """The baseline did not become faster under its load while the arm stayed as it was; no guard without a reading.
+
+    An engine can be slow for its first long generations although every start-up round took the same time. Each start
+    of the baseline has to show it: within a single load, a busy machine makes such a difference too.
+    """
+    found = {
+        each: [s.value for s in samples if (s.metric, s.arm) == ("speed_drift", each) and s.value is not None]
+        for each in (BASELINE, arm)
+    }
+    if not found[BASELINE] or not found[arm]:
+        return
+    least, usual = min(found[BASELINE]), statistics.median(found[arm])
+    said = f"the second half of a load was {usual:.2f} times as fast as the first in the {arm}"
+    said += f", and at least {least:.2f} times in the baseline"
+    yield Guard(
+        "the baseline's speed had settled", None if least > (1 + SETTLED) * max(usual, 1.0) else True, said, arm=arm
+    )
 
 
 def _throttled(arm: str, cell: Cell, records: Records) -> Iterator[Guard]:

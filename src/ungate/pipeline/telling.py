@@ -93,7 +93,7 @@ def _permanent(request: Request, records: Records) -> list[str]:
     if policy is None or policy.nowhere:
         return []
     name, target = request.recipe.name, request.target
-    if not request.recipe.entries or records.series is None:
+    if not request.recipe.entries or (records.chain is not None and records.series is None):
         words = " ".join([*(f"{key}={value}" for key, value in policy.environment.items()), *policy.arguments])
         if not words:
             return ["It is the server's default."]
