@@ -1,9 +1,10 @@
 """The real SGLang through an overlay: its launcher imports from the edited copies and prints its help.
 
-Budget: about 1 GB to download and 5 minutes, in an environment of its own. ``UNGATE_SGLANG_PYTHON`` names the
-interpreter of one that is there already. SGLang's launcher imports much of what it could serve; what it needs for
-``--help`` on a machine without a GPU is in ``_NEEDED``. Its torchvision is replaced: the index has it for the CUDA
-build of torch only.
+Budget: 2.7 GB on disk and 15 minutes on two busy cores (6 to install, 8 for the launcher's starts), in an
+environment of its own. ``UNGATE_SGLANG_PYTHON`` names the interpreter of one that is there already. SGLang's launcher
+imports much of what it could serve; what it needs for ``--help`` on a machine without a GPU is in ``_NEEDED``, and both
+packages come without their dependencies, which would be gigabytes of CUDA libraries. Where pip finds the CPU build of
+torch it takes that one. Its torchvision is replaced: the index has it for the CUDA build of torch only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NEEDED = (
     *("fastapi", "uvicorn", "uvloop", "requests", "pydantic", "pybase64", "setproctitle", "packaging", "pillow"),
     *("einops", "tqdm", "IPython", "prometheus-client", "partial_json_parser", "python-multipart", "openai==2.6.1"),
     *("openai-harmony==0.0.4", "compressed-tensors", "interegular", "gguf", "sentencepiece", "tiktoken", "scipy"),
-    *("nvidia-ml-py", "apache-tvm-ffi<0.2,>=0.1.5", "llguidance<0.8,>=0.7.11"),
+    *("nvidia-ml-py", "apache-tvm-ffi<0.2,>=0.1.5", "llguidance<0.8,>=0.7.11", "dill"),
 )
 _STAND_IN = '''"""Any part of torchvision, any name in it, and no work."""
 
