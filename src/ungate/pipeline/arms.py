@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from ungate.errors import Refusal
 from ungate.host.progress import Report
-from ungate.launch import Engine, Server, detect, engine, serve
 from ungate.model import Arm, Variant
 from ungate.pipeline.elsewhere import placed, release, swapped
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.records import Records, Request
+
+if TYPE_CHECKING:
+    from ungate.launch import Engine, Server
 
 __all__ = ["BASELINE", "CANDIDATE", "alike", "arms", "begin", "compared", "engine_of", "names"]
 
@@ -30,6 +33,8 @@ def names(request: Request) -> tuple[str, ...]:
 
 def engine_of(request: Request, arm: Arm | None = None) -> Engine:
     """The recipe's engine file, or the one that the command line looks like; an arm's own command decides for it."""
+    from ungate.launch import detect, engine
+
     if arm is not None and arm.command:
         return detect(arm.command)
     return engine(request.recipe.engine) if request.recipe.engine else detect(request.command)
@@ -101,6 +106,8 @@ def _variant(variant: Variant, base: Mapping[str, str], request: Request, record
 
 def begin(request: Request, arm: Arm, port: int) -> AbstractContextManager[Server]:
     """One start of one arm, as a context manager that yields the server."""
+    from ungate.launch import serve
+
     return serve(
         arm.command or request.command,
         engine=engine_of(request, arm),

@@ -13,7 +13,7 @@ from ungate.host.progress import Report, silent
 from ungate.model import Artifact, Finding, KnownMatch, Recipe, Series, Target
 from ungate.pipeline.confirming import confirm
 from ungate.pipeline.environment import base_environment
-from ungate.pipeline.reading import prepare, to_open
+from ungate.pipeline.reading import follow, to_open
 from ungate.pipeline.records import Context, Records, Request
 
 __all__ = ["ask", "build", "check", "patch"]
@@ -70,7 +70,7 @@ def ask(
     import ungate.check
 
     packages = tuple(installed.find(environment, name) for name in recipe.packages)
-    _, chain, _ = prepare(recipe, packages, target, report)
+    _, chain = follow(recipe, packages, target, report)
     closed = {gate.id: gate for gate in to_open(chain)}
     if strangers := opened - closed.keys():
         listed = ", ".join(f"{key} ({gate.file}:{gate.line})" for key, gate in list(closed.items())[:6])

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ungate.host.files import write
-from ungate.judge.policy import dumps
 from ungate.model import Cell, Decision, Place, Policy, PolicyRow
 from ungate.pipeline.arms import CANDIDATE
 from ungate.pipeline.records import Records, Request
@@ -77,4 +76,6 @@ def _decided(phases: dict[tuple[str, Cell], Decision], name: str, cell: Cell) ->
 def written(request: Request, records: Records) -> None:
     """Write the policy into the run folder."""
     if records.policy is not None:
+        from ungate.judge.policy import dumps
+
         write(request.folder / NAME, dumps(records.policy).encode())
