@@ -63,6 +63,16 @@ def test_a_name_of_another_function_is_another_variable(ask: Ask) -> None:
         "kStages * 32 * 1024", "bytes"
     )
     assert ask("resources", other + own, opened=1, name="k.cu") == ()
+    # A template with attributes is no function to a reader of C, and its braces are braces.
+    strange = (
+        "template <typename T>\n__attribute__((x)) auto filtered() -> decltype(T()) {\n  const int bytes = 131072;\n}\n"
+    )
+    assert ask("resources", strange + own, opened=1, name="k.cu") == ()
+    inside = (
+        "namespace a {\nconstexpr int bytes = 131072;\n}\nnamespace a {\n" + own.replace("  int bytes;\n", "") + "}\n"
+    )
+    (finding,) = ask("resources", inside, opened=1, name="k.cu")
+    assert "asks for 131072 bytes" in finding.what
     constant = own.replace("int bytes;\n", "constexpr int bytes = 131072;\n")
     (finding,) = ask("resources", other.replace("131072", "1024") + constant, opened=1, name="k.cu")
     assert "asks for 131072 bytes" in finding.what

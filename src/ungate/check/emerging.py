@@ -66,8 +66,9 @@ def _builds(question: Question) -> Mapping[str, tuple[Gate, ...]]:
     """The native files of the modules that are built only because a gate is opened, each with those gates.
 
     A chain may lead through several modules. What stands behind one of them is its own, up to the next, and so are
-    the headers that these files include: a header is listed once, under the first module that has it. What is built
-    beside the chain is counted in where there is one module, else only by what includes it.
+    the headers that these files include: a header is listed once, under the first module that has it. What a module
+    that is built for the target today has too is not new. What is built beside the chain is counted in where there
+    is one module, else only by what includes it.
     """
     modules: list[tuple[tuple[Gate, ...], list[str]]] = []
     for hop in question.chain.hops:
@@ -77,10 +78,11 @@ def _builds(question: Question) -> Mapping[str, tuple[Gate, ...]]:
             modules[-1][1].append(hop.file)
     if len(modules) == 1:
         modules[0][1].extend(hop.file for hop in question.chain.apart)
+    today = {file for gates, files in modules if not gates for file in _with_headers(question, files)}
     found: dict[str, tuple[Gate, ...]] = {}
     for gates, files in modules:
-        if gates:
-            for file in _with_headers(question, files):
+        for file in _with_headers(question, files) if gates else ():
+            if file not in today:
                 found[file] = (*found.get(file, ()), *gates)
     return found
 

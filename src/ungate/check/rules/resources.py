@@ -30,6 +30,9 @@ _CLUSTER = re.compile(
     r"\bcudaLaunchAttributeClusterDimension\b|\bCU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION\b|\b__cluster_dims__\s*\("
 )
 _DIMENSIONS = re.compile(r"__cluster_dims__\s*\((?P<listed>[^()]*)\)|clusterDim\.(?P<axis>[xyz])\s*=\s*(?P<one>[^;]+);")
+_BRACE = re.compile(r"[{}]")
+_NAMESPACE = re.compile(r"(?:\bnamespace\b[\w:\s]*|\bextern\b[\s\"\w]*)$")
+_HEAD = 200  # characters before a brace in which its namespace would be named
 _MEASURED = re.compile(r"\bcudaDevAttrMaxSharedMemoryPer\w+|\bsharedMemPer(?:Block\w*|Multiprocessor)\b")
 _CLUSTERS_FROM = 90  # cuda::arch_traits: cluster_supported
 _PORTABLE = 8
@@ -68,7 +71,7 @@ def _shared(question: Question, each: Emerging, limit: int) -> Iterator[Finding]
     for found in _DYNAMIC.finditer(code):
         if not each.holds(found.start()):
             continue
-        asked = Constants(_scope(each, found.start())).value(_argument(code, found.end()))
+        asked = Constants(_scope(code, found.start())).value(_argument(code, found.end()))
         if asked is not None and asked > limit:
             what = f"asks for {asked} bytes of shared memory a block, and {question.target} has {limit}"
             if measured:
@@ -76,15 +79,27 @@ def _shared(question: Question, each: Emerging, limit: int) -> Iterator[Finding]
             yield _finding(question, each, found.start(), what=what, confidence="medium" if measured else "high")
 
 
-def _scope(each: Emerging, offset: int) -> str:
-    """The file without the bodies of other functions: a name of theirs is another variable."""
+def _scope(code: str, offset: int) -> str:
+    """The text without blocks in braces that do not hold ``offset``: a name in one of them is another variable.
+
+    Blocks of a namespace are kept. ``code`` has no comments and no strings.
+    """
+    dropped, opened = list[tuple[int, int]](), list[int]()
+    for brace in _BRACE.finditer(code):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            start, end = opened.pop(), brace.end()
+            if start <= offset < end or _NAMESPACE.search(code[max(0, start - _HEAD) : start]):
+                continue
+            while dropped and dropped[-1][0] > start:
+                dropped.pop()
+            dropped.append((start, end))
     parts, position = list[str](), 0
-    for item in each.code.functions:
-        if item.start <= offset < item.end or item.start < position:
-            continue
-        parts.append(each.code.text[position : item.start])
-        position = item.end
-    return "\n".join([*parts, each.code.text[position:]])
+    for start, end in dropped:
+        parts.append(code[position:start])
+        position = end
+    return "".join([*parts, code[position:]])
 
 
 def _argument(code: str, start: int) -> str:
