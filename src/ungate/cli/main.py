@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,6 +19,9 @@ from ungate.errors import Exit, Refusal
 __all__ = ["main"]
 
 _AGAIN_S = 2.0  # after which an interrupt that did not arrive is raised again
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_ROOM = "Make room on that disk, then run the command again: df -h"
+_PERMISSIONS = "Check the path and its permissions, then run the command again."
 _INTERRUPTED = "Interrupted; what was not finished has not been kept."
 
 
@@ -101,9 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     except OSError as error:
-        _say(
-            f"The operating system refused: {error}.", "Check the path and its permissions, then run the command again."
-        )
+        _say(f"The operating system refused: {error}.", _ROOM if error.errno in _FULL else _PERMISSIONS)
         return Exit.ERROR
     except Exception as error:
         # Python would leave with 1, which says findings or revert.

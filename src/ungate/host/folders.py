@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_dir", "state_dir"]
+from ungate.errors import Refusal
+
+__all__ = ["cache_dir", "made", "state_dir", "unusable"]
 
 
 def _chosen(variable: str) -> Path | None:
@@ -35,3 +37,20 @@ def state_dir() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_state_dir("ungate"))
+
+
+def made(folder: Path, variable: str = "UNGATE_STATE_DIR") -> Path:
+    """The folder, made with its parents where it is not there; Refusal that names ``variable`` where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unusable(folder, error, variable) from error
+    return folder
+
+
+def unusable(folder: Path, error: OSError, variable: str = "UNGATE_STATE_DIR") -> Refusal:
+    """What to say of a folder that cannot be made; ``variable`` is what names another one."""
+    return Refusal(
+        f"The folder {folder} cannot be made: {error.strerror or error}.",
+        f"Name one that may be written and has room: export {variable}=DIR",
+    )

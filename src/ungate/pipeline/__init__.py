@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ungate.errors import Exit, Refusal
 from ungate.host.files import write
-from ungate.host.folders import state_dir
+from ungate.host.folders import made, state_dir, unusable
 from ungate.host.progress import Report, silent
 from ungate.model import Decision, Task
 from ungate.pipeline.document import document
@@ -48,8 +48,7 @@ class Outcome:
 
 def new_folder(recipe: str) -> Path:
     """A run folder that no other run has."""
-    base = state_dir() / "runs"
-    base.mkdir(parents=True, exist_ok=True)
+    base = made(state_dir() / "runs")
     stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
     for number in range(1000):
         folder = base / (f"{stamp}-{recipe}" + (f"-{number}" if number else ""))
@@ -57,6 +56,8 @@ def new_folder(recipe: str) -> Path:
             folder.mkdir(mode=0o700)  # its files hold the arms' whole environment, and so perhaps keys
         except FileExistsError:
             continue
+        except OSError as error:
+            raise unusable(folder, error) from error
         return folder
     raise Refusal(f"No run folder could be made below {base}.", f"Look at it: ls {base}")
 
@@ -69,13 +70,18 @@ def forecast(request: Request) -> str:
     from ungate.record import Ledger
 
     cells = len(request.recipe.cells)
-    design = plan_of(request, _prior(Ledger.here(), request, request.facts or _facts(request)))
+    ledger = Ledger.here()
+    design = plan_of(request, _prior(ledger, request, request.facts or _facts(request)))
+    beside = [str(row.id) for row in ledger.running() if row.status == "running" and Path(row.folder).is_dir()]
+    warning = (
+        f" Run {', '.join(beside)} is still going on here: each disturbs what the other measures." if beside else ""
+    )
     load = design.starts * cells * request.load_s
     return (
         f"{design.starts + design.arms} server starts, {cells} cells of {request.load_s:.0f} s each: "
         f"{load / 60:.1f} minutes of load and the time the server takes to start, "
         f"at most {request.budget_s / 60:.0f} minutes; what is left of them goes into experiments after a revert. "
-        f"{design.sentence}"
+        f"{design.sentence}{warning}"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ungate.errors import Refusal
+from ungate.host.folders import made
 from ungate.record.database import Parameters
 from ungate.record.dialect import SQLITE, Dialect
 
@@ -40,7 +42,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.name = str(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made(path.parent, "UNGATE_LEDGER" if os.environ.get("UNGATE_LEDGER") else "UNGATE_STATE_DIR")
         try:
             with self._open() as connection:
                 connection.execute("PRAGMA journal_mode = WAL")
