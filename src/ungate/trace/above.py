@@ -15,7 +15,7 @@ from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 from ungate.trace.route import Route
 
-__all__ = ["asked_hops", "call_hop", "flag_hops", "route_hops"]
+__all__ = ["asked_hops", "call_hop", "flag_hops", "flagless_hop", "route_hops"]
 
 _NOT_DECIDING = frozenset({"mechanism", "source", "define"})
 _MOST_SETTINGS = 8
@@ -40,6 +40,14 @@ def flag_hops(graph: Graph, gates: Gates, recipe: Recipe, near: str = "", value:
     defaults = list(_default_hops(graph, gates, attribute, recipe.flag, flag.file if flag else "", value))
     hop = _flag_hop(recipe, flag)
     return (replace(hop, symbol=f"{hop.symbol} {value}") if value else hop, *defaults[:_MOST_SETTINGS])
+
+
+def flagless_hop(entry: str, route: Route | None) -> Hop:
+    """In place of a flag where none was found that leads to an entry."""
+    note = f"no server flag that leads to {entry} was found"
+    if route is not None and route.influence is None:
+        note += "; what follows is the nearest call of it from another package, perhaps one of several"
+    return Hop("flag", "", 0, entry, None, note=note)
 
 
 def _flag_hop(recipe: Recipe, flag: Flag | None) -> Hop:

@@ -15,7 +15,7 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.jit import search
 from ungate.trace.module import Scope, Use
 from ungate.trace.names import Thing
-from ungate.trace.route import Influence, Reaches, Route, alone, influence, kept_from, thing_of, upward
+from ungate.trace.route import Influence, Reaches, Route, alone, entered, influence, kept_from, thing_of, upward
 from ungate.trace.switches import tokens
 from ungate.trace.values import Asked, asked_for, places_of, registered, under
 
@@ -51,7 +51,7 @@ def definitions(graph: Graph, name: str) -> Iterator[Thing]:
 
 def of_symbol(trace: Trace, thing: Thing, asked: str) -> Chain:
     """Up from a symbol to the flag that decides about it, and down from there to the kernel."""
-    route = upward(trace.graph, thing, trace.switches.decides)
+    route = upward(trace.graph, thing, trace.switches.own, sure_only=True) or entered(trace.graph, thing)
     if route is not None and route.influence is not None and trace.graph.names.building(thing):
         for chain in of_attribute(trace, "", route.influence.attribute):
             build = [hop for hop in chain.hops if hop.kind == "jit-module"]

@@ -22,6 +22,10 @@ __all__ = ["ask", "ask_attribute"]
 
 _SHORT = 40  # characters of a message that several statements are likely to write
 _LONGEST = 300  # characters of a question that are repeated where nothing answers it
+_ELSEWHERE = (
+    ". Where a compiled package wrote it (sgl-kernel, deep-gemm, flash-mla), name an environment that has it: "
+    "--python PATH"
+)
 _SURE = 0.6  # of a message's characters written out by one Python statement: no other language is asked then
 
 
@@ -54,7 +58,8 @@ def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...
         told = lines[-1] if len(lines[-1]) <= _LONGEST else lines[-1][:_LONGEST] + "…"
         raise Refusal(
             f"'{told}' is no flag, attribute, symbol or error text of {where}.",
-            "Give the message as it was printed, or a name from the code: ungate why flashinfer-allreduce-fusion",
+            "Give the message as it was printed, or a name from the code: ungate why flashinfer-allreduce-fusion"
+            + (_ELSEWHERE if re.search(r"\s", text) else ""),
         )
     distinct: dict[tuple[tuple[str, int], ...], Chain] = {}
     for chain in chains:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,30 +15,46 @@ from ungate.trace.gates import marked
 from ungate.trace.graph import Site
 from ungate.trace.message import Raised
 from ungate.trace.names import Thing
-from ungate.trace.route import Route, thing_of, upward
+from ungate.trace.required import required
+from ungate.trace.route import Route, entered, thing_of, upward
 
 __all__ = ["of_message", "of_statement"]
 
 _MOST_NAMED = 12  # calls that are listed one by one
+_MOST_ALIKE = 1  # chains of each of several statements that write one text
 _MOST_BEHIND = 2  # chains of what stands behind a flag's value
 
 
 def of_message(trace: Trace, text: str) -> tuple[Chain, ...]:
-    """From an error's text: the statement that writes it, the calls that give it these values, their chains."""
+    """From an error's text: the statement that writes it, the calls that give it these values, their chains. Where
+    several statements write it, one chain for each of the first that an architecture decides about."""
     hits = message.raised(trace.graph, text)
     if not hits:
         return ()
     alike = [other for other in hits if other.fixed == hits[0].fixed]
-    hit = max(alike, key=lambda other: bool(raises.raise_hop(trace, other).gates))  # the first of those with a gate
-    same = tuple(other for other in alike if other is not hit)
+    gated = [other for other in alike if raises.raise_hop(trace, other).gates]
+    if len(gated) > 1 and not any(message.calls_with(trace.graph, other)[0] for other in gated):
+        rest = tuple(other for other in alike if other not in gated[:MOST_CHAINS])
+        return tuple(
+            chain for other in gated[:MOST_CHAINS] for chain in _of_hit(trace, text, other, rest)[:_MOST_ALIKE]
+        )
+    hit = (gated or alike)[0]
+    return _of_hit(trace, text, hit, tuple(other for other in alike if other is not hit))
+
+
+def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tuple[Chain, ...]:
     exact, every = message.calls_with(trace.graph, hit)
     if exact:
         return _of_calls(trace, text, hit, exact)
+    named = _named(trace, hit)
+    keys = [shown.strip("'\"`") for shown in hit.values.values()]
+    demands = tuple(hop for thing in named for hop in required(trace, thing, keys))
     own = raises.raise_hop(trace, hit)
+    if demands:
+        return (Chain(text, trace.target, (*demands, own), (), _written(hit, ())),)
     asked = raises.flags_asked(trace, hit.scope, hit.at)
     if own.gates or asked:
         return _of_raise(trace, text, hit, own, asked, same)
-    named = _named(trace, hit)
     if named:
         notes = _written(hit, ())
         return tuple(_noted(of_symbol(trace, thing, text), notes) for thing in named[:MOST_CHAINS])
@@ -62,7 +79,7 @@ def _named(trace: Trace, hit: Raised) -> list[Thing]:
     """The functions of the packages whose names the message shows."""
     found: dict[Thing, None] = {}
     for shown in hit.values.values():
-        word = shown.strip("'\"`")
+        word = shown.strip("'\"`").rpartition(".")[2]
         if word.isidentifier() and len(word) > 3 and 0 < trace.graph.definitions(word) <= MOST_CHAINS:
             found.update(dict.fromkeys(definitions(trace.graph, word)))
     return list(found)
@@ -87,6 +104,7 @@ def _of_raise(
             hops.extend(hop for hop in found if (hop.file, hop.line) not in known)
     else:
         hops.extend(_way(trace, text, thing, hit))
+    hops.extend(above.asked_hops(trace.graph, trace.gates, hit.scope, hit.at))
     hops.append(own)
     decided = asked or any(gate.status(trace.target) is not Status.OPEN for gate in own.gates)
     filled = () if decided else raises.filled_by(trace, hit)
@@ -103,17 +121,22 @@ def _of_raise(
 
 def _way(trace: Trace, text: str, thing: Thing, hit: Raised) -> tuple[Hop, ...]:
     """From a server flag to the function that raises, as far as the code shows it."""
-    route: Route | None = upward(trace.graph, thing, trace.switches.decides)
+    route: Route | None = upward(trace.graph, thing, trace.switches.own, sure_only=True) or entered(trace.graph, thing)
     attribute = route.influence.attribute if route is not None and route.influence is not None else ""
     recipe = recipe_of(trace, text, "", attribute)
     hops = above.flag_hops(trace.graph, trace.gates, recipe, hit.scope.module.file)
-    if route is None:
-        return (Hop("flag", "", 0, str(thing), None, note=f"no server flag that leads to {thing} was found"),)
+    if route is None or route.influence is None:
+        return (
+            above.flagless_hop(str(thing), route),
+            *(above.route_hops(trace.graph, trace.gates, route) if route is not None else ()),
+        )
     return (*hops, *above.route_hops(trace.graph, trace.gates, route))
 
 
 def _of_calls(trace: Trace, text: str, hit: Raised, sites: Sequence[Site]) -> tuple[Chain, ...]:
     """What is raised depends on what the calls hand over: one chain for each of those that matter most."""
+    shown = set(re.findall(r"\w+", text))  # a traceback names the calls that it came through
+    sites = [site for site in sites if site.scope.name.rpartition(".")[2] in shown] or sites
     callers = list(dict.fromkeys(site.caller for site in sites))
     gates = {caller: _gates(trace, caller) for caller in callers}
     closed = {thing for thing, found in gates.items() for gate in found if gate.status(trace.target) is Status.CLOSED}
@@ -122,8 +145,8 @@ def _of_calls(trace: Trace, text: str, hit: Raised, sites: Sequence[Site]) -> tu
     if refused or not any(gates.values()):
         chosen = refused or callers
         chains = [of_symbol(trace, caller, text) for caller in chosen[: 2 * MOST_CHAINS]]
-        chains.sort(key=lambda chain: not any(hop.kind == "flag" and hop.verified for hop in chain.hops))
-        led = [chain for chain in chains if any(hop.kind == "flag" and hop.verified for hop in chain.hops)]
+        chains.sort(key=lambda chain: (not _led(chain), not _entered(chain)))
+        led = [chain for chain in chains if _led(chain)]
         return tuple(_noted(chain, notes) for chain in (led or chains)[:MOST_CHAINS])
     own = raises.raise_hop(trace, hit)
     filled = raises.filled_by(trace, hit)
@@ -134,6 +157,16 @@ def _of_calls(trace: Trace, text: str, hit: Raised, sites: Sequence[Site]) -> tu
         "machine. " + _looked_at(filled),
     )
     return (Chain(text, trace.target, (*filled, own, *builds), (), (*notes[:1], *told)),)
+
+
+def _led(chain: Chain) -> bool:
+    """Whether a server flag leads to it."""
+    return any(hop.kind == "flag" and hop.verified for hop in chain.hops)
+
+
+def _entered(chain: Chain) -> bool:
+    """Whether one package calls it in another."""
+    return len({hop.file.partition("/")[0] for hop in chain.hops if hop.kind == "call" and hop.verified}) > 1
 
 
 def _looked_at(filled: Sequence[Hop]) -> str:
@@ -164,6 +197,11 @@ def _gates(trace: Trace, thing: Thing) -> tuple[Gate, ...]:
 
 def _written(hit: Raised, sites: Sequence[Site]) -> tuple[str, ...]:
     notes = [f"The message is written at {hit.scope.module.file}:{hit.line} by {hit.scope.name or '<module>'}."]
+    if hit.shared:
+        notes.append(
+            f"Only “{hit.shared}” of the text stands there, not all of it: another release or package may have "
+            "printed it."
+        )
     told = [f"{site.scope.module.file}:{site.line} {site.scope.name}" for site in sites]
     if len(told) > 1:
         more = f" and {len(told) - _MOST_NAMED} more" if len(told) > _MOST_NAMED else ""

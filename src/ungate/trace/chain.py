@@ -106,6 +106,8 @@ class Trace:
         if entry is None:
             hops.append(Hop("call", "", 0, "", None, note="nothing that is compiled was found behind it"))
             return Chain(recipe.name, self.target, tuple(hops), (), (*notes, *self._unread()))
+        if not (recipe.attribute or recipe.flag) and (route is None or route.influence is None):
+            hops.append(above.flagless_hop(str(entry), route))
         if route is not None and route.influence is None and (recipe.attribute or recipe.flag):
             what, first = recipe.attribute or recipe.flag, route.sites[0].caller
             hops.append(Hop("call", "", 0, str(first), None, note=f"how {what} comes to {first} was not followed"))
@@ -114,8 +116,6 @@ class Trace:
         elif recipe.attribute or recipe.flag:
             what = recipe.attribute or recipe.flag
             hops.append(Hop("call", "", 0, str(entry), None, note=f"no call path from {what} to {entry} was found"))
-        else:
-            hops.append(Hop("flag", "", 0, str(entry), None, note=f"no server flag that leads to {entry} was found"))
         down, apart, more = self.down(entry, route, _beside(route, reached))
         known = {(hop.file, hop.line) for hop in hops}
         hops.extend(hop for hop in down if (hop.file, hop.line) not in known)
@@ -134,6 +134,8 @@ class Trace:
         if top != entry and all((each.build.module.name, each.build.name) != own for each in found.builds):
             found = search(self.graph, entry)  # what the route's outermost function builds is something else
         descents = _ranked(found.builds, top.name.rpartition(".")[2], entry)
+        if self.graph.names.building(entry):  # what else is built below the library's function was not asked for
+            descents = [each for each in descents if (each.build.module.name, each.build.name) == own] or descents
         if not descents:
             return self._bottom(entry, found.ahead), (), ()
         callers = (*(site.caller for site in (route.sites if route else ())), *beside)
@@ -203,6 +205,8 @@ class Trace:
             return (Hop("source", "", 0, str(entry), None, note="its definition is not in these packages"),)
         if not ahead:
             hop = above.call_hop(self.graph, self.gates, scope, scope.body, True)
+            inside = marked(self.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
+            hop = replace(hop, gates=tuple(dict.fromkeys((*hop.gates, *inside))))
             return (hop, Hop("source", "", 0, "", None, note="no module that is compiled or loaded below it was found"))
         hops: list[Hop] = []
         nearest = min(len(way) for way in ahead)

@@ -11,7 +11,7 @@ from itertools import takewhile
 from ungate.trace.corpus import aside
 from ungate.trace.gates import Gates
 from ungate.trace.graph import Graph
-from ungate.trace.module import Scope, dotted
+from ungate.trace.module import Scope, Use, dotted
 
 _MANY = 80  # files that hold the name
 _OVERRIDES = re.compile(r"overrid|resol|declare|replace", re.IGNORECASE)
@@ -143,10 +143,27 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
                 continue
             if keyed:
                 yield from _entries(scope, attribute)
-            lines = {use.line for use in scope.uses if use.stored and use.last == attribute and "." in use.text}
+            lines = {use.line for use in scope.uses if use.stored and use.last == attribute and _configures(use, scope)}
             for node, conditions in _assignments(scope.node, lines):
+                if _hands_through(node.value, attribute):
+                    continue
                 unset = any(_asks_unset(condition, attribute) for condition in conditions)
                 yield Setting(scope, node.lineno, _turns(node.value), conditions, unset)
+
+
+def _configures(use: Use, scope: Scope) -> bool:
+    """Whether something is stored on arguments or a configuration, by the object's name or its class's: other objects
+    have attributes of that name too."""
+    holder = use.text.rpartition(".")[0]
+    owner = scope.owner("class") if holder in ("self", "cls") else None
+    if owner is not None:
+        return bool(_HOLDER.search(owner.name)) or use.last in owner.values
+    return bool(_HOLDER.search(holder.rpartition(".")[2]))
+
+
+def _hands_through(value: ast.expr, attribute: str) -> bool:
+    """Whether a value is the attribute's own, handed on from elsewhere: that decides nothing."""
+    return dotted(value).rpartition(".")[2] == attribute
 
 
 def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[str]:
@@ -171,6 +188,7 @@ def set_under(graph: Graph, gates: Gates, attributes: Collection[str]) -> set[st
 def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
     """Dictionaries that a function returns or hands on with the attribute as a key, and calls that are named after
     what they do to it: overrides of a configuration."""
+    of_settings = bool(_OVERRIDES.search(scope.name) or _HOLDER.search(scope.name))
     pending: list[tuple[ast.AST, tuple[ast.expr, ...]]] = [(scope.node, ())]
     while pending:
         at, conditions = pending.pop()
@@ -178,7 +196,8 @@ def _entries(scope: Scope, attribute: str) -> Iterator[Setting]:
             continue
         if isinstance(at, ast.Dict):
             for key, value in zip(at.keys, at.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == attribute and conditions:
+                said = isinstance(key, ast.Constant) and key.value == attribute and not _hands_through(value, attribute)
+                if said and key is not None and conditions and (of_settings or _HOLDER.search(scope.module.file)):
                     unset = any(_asks_unset(condition, attribute) for condition in conditions)
                     yield Setting(scope, key.lineno, _turns(value), conditions, unset)
         if isinstance(at, ast.Call) and _OVERRIDES.search(dotted(at.func).rpartition(".")[2]):

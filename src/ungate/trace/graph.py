@@ -77,8 +77,8 @@ class Graph:
                     if self.same(found, thing):
                         if inside.name != thing.name or inside.module.name != thing.module:
                             yield Site(inside, use.line, thing, True, "call" if use.call else "reference", use)
-                    elif found is None and is_method and "." in use.text:
-                        unique = self.definitions(bare) == 1 and bare not in _COMMON
+                    elif found is None and is_method and "." in use.text and use.text not in _own(bare):
+                        unique = use.call and self.definitions(bare) == 1 and bare not in _COMMON
                         yield Site(inside, use.line, thing, True if unique else None, "method", use)
 
     def _files(self, thing: Thing, bare: str, method: Scope | None) -> tuple[str, ...]:
@@ -155,6 +155,12 @@ class Graph:
             found = self.meaning(use, scope)
             if found is not None and found.kind in ("function", "class", "instance", "result", "native"):
                 yield use, found
+
+
+def _own(name: str) -> tuple[str, str]:
+    """How an object's own attribute is written. Where the code does not say what it is, it is no method of the class,
+    nor then of another one."""
+    return f"self.{name}", f"cls.{name}"
 
 
 def _returned_lines(scope: Scope) -> frozenset[int]:

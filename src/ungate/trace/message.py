@@ -34,6 +34,7 @@ class Raised:
     values: Mapping[str, str]
     fixed: int
     raises: bool
+    shared: str = ""  # the words that the statement and the text share, where that is only a part of both
 
 
 def raised(graph: Graph, text: str) -> tuple[Raised, ...]:
@@ -48,7 +49,9 @@ def raised(graph: Graph, text: str) -> tuple[Raised, ...]:
             match = matched(parts, text) if used else None
             if match is not None:
                 at, raises = _raised_at(scope, node)
-                found.setdefault((file, node.lineno), Raised(scope, node.lineno, at, match[1], match[0], raises))
+                found.setdefault(
+                    (file, node.lineno), Raised(scope, node.lineno, at, match[1], match[0], raises, match[2])
+                )
     return tuple(sorted(found.values(), key=lambda hit: (-hit.fixed, not hit.raises)))
 
 

@@ -106,6 +106,14 @@ class Names:
             marks = marks[2:]
         return thing
 
+    def made(self, thing: Thing | None) -> Thing | None:
+        """The object that a name stands for: itself where it is one, or what a function returns."""
+        if thing is None or thing.kind == "instance":
+            return thing
+        scope = self.scope(thing) if thing.kind == "result" and not thing.trail else None
+        values = (self._value(value, scope, "", 1) for value in _returns(scope)) if scope is not None else ()
+        return next((value for value in values if value is not None and value.kind == "instance"), None)
+
     def _called(self, thing: Thing, depth: int) -> Thing | None:
         match thing.kind:
             case "function":

@@ -117,8 +117,8 @@ def _looked_at(trace: Trace, hit: Raised) -> Iterator[tuple[Scope, set[str]]]:
     asked = [*tests, *(loop.iter for loop in hit.scope.nodes(ast.For))]
     for use in (use for test in asked for use in _uses(hit.scope, test)):
         holder, _, last = use.text.rpartition(".")
-        thing = trace.graph.names.text(holder, hit.scope) if holder else None
-        made = trace.graph.scope(thing) if thing is not None and thing.kind == "instance" else None
+        thing = trace.graph.names.made(trace.graph.names.text(holder, hit.scope)) if holder else None
+        made = trace.graph.scope(thing) if thing is not None else None
         if made is not None and made is not owner and f"self.{last}" in made.values:
             yield made, {f"self.{last}"}
 

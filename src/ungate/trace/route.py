@@ -12,7 +12,19 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 
-__all__ = ["Influence", "Reaches", "Route", "alone", "hands_on", "influence", "kept_from", "thing_of", "upward", "ways"]
+__all__ = [
+    "Influence",
+    "Reaches",
+    "Route",
+    "alone",
+    "entered",
+    "hands_on",
+    "influence",
+    "kept_from",
+    "thing_of",
+    "upward",
+    "ways",
+]
 
 _MOST = 150  # functions looked at; a chain that needs more is reported as unresolved
 _FURTHER = 25  # functions looked at after a first answer that is not the one looked for
@@ -97,11 +109,12 @@ def kept_from(site: Site) -> frozenset[str]:
     return frozenset(names)
 
 
-def upward(graph: Graph, entry: Thing, reached: Reaches) -> Route | None:
+def upward(graph: Graph, entry: Thing, reached: Reaches, *, sure_only: bool = False) -> Route | None:
     """The shortest way from an influenced function down to the entry, None where none was found.
 
     ``reached`` is asked of each reference, with the references below it, and answers how the reference is decided
-    and whether that is what was looked for; an answer that is not is kept for want of a better one.
+    and whether that is what was looked for; an answer that is not is kept for want of a better one, unless
+    ``sure_only``.
     """
     fallback: Route | None = None
     since = 0
@@ -114,7 +127,20 @@ def upward(graph: Graph, entry: Thing, reached: Reaches) -> Route | None:
             fallback = fallback or route
         if since > _FURTHER:
             break
-    return fallback
+    return None if sure_only else fallback
+
+
+def entered(graph: Graph, entry: Thing) -> Route | None:
+    """The shortest verified way down to the entry from a function of another package, None where there is none."""
+    owner = graph.corpus.owner
+    own = owner[graph.corpus.modules[entry.module]].name
+
+    def crosses(site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
+        outside = site.scope.kind == "function" and owner[site.scope.module.file].name != own
+        return (Influence(site.scope, site.line), True) if outside else None
+
+    found = upward(graph, entry, crosses)
+    return replace(found, influence=None) if found is not None else None
 
 
 def ways(graph: Graph, entry: Thing, reached: Reaches, most: int = 8) -> tuple[Route, ...]:

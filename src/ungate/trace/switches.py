@@ -59,6 +59,15 @@ class Switches:
             first = first or found
         return (first, False) if first is not None else None
 
+    def own(self, site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
+        """As :meth:`decides`, and a flag counts as the feature's own only where it shares a telling word with what was
+        started from: any other flag that some caller further up happens to ask for says nothing about it."""
+        found = self.decides(site, way)
+        if found is None:
+            return None
+        entry = way[-1].target if way else site.target
+        return found[0], bool(tokens(entry.name) & tokens(found[0].attribute))
+
     def _asked(self, site: Site, use: Use) -> Influence | None:
         if self.flag(use, site.scope):
             return Influence(site.scope, use.line, None, use.last)

@@ -109,8 +109,9 @@ def fixed(parts: Sequence[Part]) -> str:
     return " ".join("".join(part if isinstance(part, str) else "…" for part in parts).split())
 
 
-def matched(parts: Sequence[Part], text: str) -> tuple[int, dict[str, str]] | None:
-    """(characters that both write out, expression → text shown) where the parts write this text or a part of it.
+def matched(parts: Sequence[Part], text: str) -> tuple[int, dict[str, str], str] | None:
+    """(characters that both write out, expression → text shown, the words that both share where that is all) where the
+    parts write this text or a part of it.
 
     The whole message is looked for in the text first, then the text in the message (somebody quoted a piece of
     it), then the longest run of words that both share (somebody quoted the first line).
@@ -125,16 +126,19 @@ def matched(parts: Sequence[Part], text: str) -> tuple[int, dict[str, str]] | No
             pattern += "(.*?)"
     text = " ".join(text.split())
     if length >= _SHORTEST:
-        found = re.search(pattern + (r"\s*$" if pattern.endswith("(.*?)") else ""), text)
+        # A message that begins with what is filled in begins after the kind of the error.
+        shown = _ERROR.sub("", text) if isinstance(parts[0], Hole) else text
+        found = re.search(pattern + (r"\s*$" if pattern.endswith("(.*?)") else ""), shown)
         if found is not None:
-            return length, dict(zip(names, found.groups(), strict=True))
+            return length, dict(zip(names, found.groups(), strict=True)), ""
     whole = fixed(parts)
     if len(text) >= _SHORTEST and text in whole:
-        return len(text), {}
+        return len(text), {}, ""
     shared = _shared(whole.split(), text.split())
-    return (len(shared), {}) if shared.count(" ") + 1 >= _RUN and len(shared) >= _RUN_LENGTH else None
+    return (len(shared), {}, shared) if shared.count(" ") + 1 >= _RUN and len(shared) >= _RUN_LENGTH else None
 
 
+_ERROR = re.compile(r"^.*?\b\w*(?:Error|Exception|Warning): ")
 _SHORTEST = 10  # characters of a message that are enough to know it by
 _RUN = 5  # words in a row …
 _RUN_LENGTH = 24  # … and characters, that are enough to know a message by when the rest differs
