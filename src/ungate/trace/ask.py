@@ -63,7 +63,8 @@ def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...
         )
     distinct: dict[tuple[tuple[str, int], ...], Chain] = {}
     for chain in chains:
-        distinct.setdefault(tuple((hop.file, hop.line) for hop in chain.hops if hop.kind != "call"), chain)
+        ends = tuple((hop.file, hop.line) for hop in chain.hops if hop.kind != "call" and hop.file)
+        distinct.setdefault(ends or tuple((hop.file, hop.line) for hop in chain.hops), chain)
     return tuple(distinct.values())
 
 

@@ -15,7 +15,7 @@ from ungate.trace.gates import marked
 from ungate.trace.graph import Site
 from ungate.trace.message import Raised
 from ungate.trace.names import Thing
-from ungate.trace.required import required
+from ungate.trace.required import answered, required
 from ungate.trace.route import Route, entered, thing_of, upward
 
 __all__ = ["of_message", "of_statement"]
@@ -50,6 +50,7 @@ def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tup
     keys = [shown.strip("'\"`") for shown in hit.values.values()]
     demands = tuple(hop for thing in named for hop in required(trace, thing, keys))
     own = raises.raise_hop(trace, hit)
+    demands = demands or answered(trace, text)
     if demands:
         return (Chain(text, trace.target, (*demands, own), (), _written(hit, ())),)
     asked = raises.flags_asked(trace, hit.scope, hit.at)
@@ -58,7 +59,7 @@ def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tup
     if named:
         notes = _written(hit, ())
         return tuple(_noted(of_symbol(trace, thing, text), notes) for thing in named[:MOST_CHAINS])
-    if every:
+    if any(_gates(trace, site.caller) for site in every):
         return _of_calls(trace, text, hit, every)
     return _of_raise(trace, text, hit, own, (), same)
 

@@ -9,11 +9,24 @@
     def _trtllm_requirement(a, b, backend): ...
 
     BackendSupportedError: mm_fp4 does not support backend 'trtllm' with capability 120
+
+or where a class that an enumeration names by its path answers for itself, in methods named after what they answer:
+
+::
+
+    class AttentionBackendEnum(Enum):
+        FLASHINFER_MLA = "engine.backends.flashinfer_mla.FlashInferMLABackend"
+
+    class FlashInferMLABackend:
+        def supports_compute_capability(cls, capability): return capability.major == 10
+
+    ValueError: Selected backend FLASHINFER_MLA is not valid. Reason: ['compute capability not supported']
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 
 from ungate.model import Hop, Reached
@@ -21,8 +34,12 @@ from ungate.trace.chain import Trace
 from ungate.trace.gates import marked
 from ungate.trace.module import dotted
 from ungate.trace.names import Thing
+from ungate.trace.switches import tokens
+from ungate.trace.values import by_path
 
-__all__ = ["required"]
+__all__ = ["answered", "required"]
+
+_MOST_NAMES = 12  # names of a message that are looked for in enumerations
 
 
 def required(trace: Trace, thing: Thing, keys: Iterable[str]) -> tuple[Hop, ...]:
@@ -44,3 +61,23 @@ def required(trace: Trace, thing: Thing, keys: Iterable[str]) -> tuple[Hop, ...]
                 note = f"what {scope.name} requires for '{key.value}' ({scope.module.file}:{key.lineno})"
                 hops.append(Hop("call", asked.module.file, asked.body, asked.name, True, gates, note))
     return tuple(hops)
+
+
+def answered(trace: Trace, text: str) -> tuple[Hop, ...]:
+    """A hop for each method with gates of a class that a name in the message stands for, where the method is named
+    after something that the message complains of."""
+    hops: dict[tuple[str, int], Hop] = {}
+    said = tokens(text.lower())
+    for name in list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", text)))[:_MOST_NAMES]:
+        for thing, _ in by_path(trace.graph, name):
+            owner = trace.graph.scope(thing)
+            for scope in owner.children.values() if owner is not None and owner.kind == "class" else ():
+                gates = marked(trace.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
+                telling = tokens(scope.name.rpartition(".")[2]) - {"supports", "supported", "valid"}
+                if scope.kind == "function" and gates and telling & said:
+                    note = f"what {name} answers for itself"
+                    hops.setdefault(
+                        (scope.module.file, scope.body),
+                        Hop("call", scope.module.file, scope.body, scope.name, True, gates, note),
+                    )
+    return tuple(hops.values())

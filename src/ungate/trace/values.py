@@ -18,7 +18,7 @@ from ungate.trace.names import Thing
 from ungate.trace.route import thing_of
 from ungate.trace.switches import tokens
 
-__all__ = ["Asked", "asked_for", "places_of", "registered", "under"]
+__all__ = ["Asked", "asked_for", "by_path", "places_of", "registered", "under"]
 
 _MOST_PLACES = 400
 _SAID_BY_ALL = frozenset({"runner", "backend"})  # words of an enumeration's name that tell it from no other
@@ -65,10 +65,10 @@ def registered(graph: Graph, value: str) -> Iterator[tuple[Thing, str]]:
                         if found is not None and found.kind in ("function", "class"):
                             yield found, _assigned(scope, node)
 
-    yield from _by_path(graph, value)
+    yield from by_path(graph, value)
 
 
-def _by_path(graph: Graph, name: str) -> Iterator[tuple[Thing, str]]:
+def by_path(graph: Graph, name: str) -> Iterator[tuple[Thing, str]]:
     """(what a member of an enumeration names by its dotted path, the enumeration's name)."""
     for file, offset in graph.corpus.places(f"{name} = "):
         module = graph.names.file(file) if not aside(file) else None
