@@ -101,6 +101,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document["verdicts"].append(
         {**document["verdicts"][0], "arm": "flashinfer-python-0.6.17-and-another-package-1.2.3"}
     )
+    # So are names and paths without a space, wherever they stand.
+    long = "a_name_that_has_no_space_in_it_and_is_longer_than_a_telephone_is_wide_with_its_margins"
+    document["chain"]["hops"][0]["symbol"] = document["findings"][0]["what"] = f"ServerArgs.{long}"
+    document["guards"][0]["evidence"] = document["elsewhere"][0]["said"] = f"/cache/{long}/{long}.so"
+    document["next"] = document["early"] = [f"Look at it: ls /cache/{long}"]
     path.write_text(render(document), encoding="utf-8")
     return path
 
@@ -118,7 +123,7 @@ def test_the_page_fits_is_quiet_and_is_whole(browser: str, page: Path, width: in
     seen, console, asked = asyncio.run(_visit(browser, page, width, scheme, script))
     assert console == [] and asked == []
     assert seen["wide"] <= width
-    assert seen["sections"][0] == "verdict" and len(seen["sections"]) == 11
+    assert seen["sections"][0] == "verdict" and len(seen["sections"]) == 12
     assert len(seen["plots"]) == 3 and min(seen["plots"]) > 30
     assert seen["links"]
     dark = sum(map(int, re.findall(r"\d+", seen["paper"])[:3])) < 384

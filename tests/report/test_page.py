@@ -160,7 +160,7 @@ def test_further_arms_are_named_and_coloured() -> None:
 def test_a_missing_reading_says_unknown() -> None:
     page = render(_document())
     assert "tensor parallel 4" in page and "not judged" in page
-    assert re.search(r"driver</th><td><span class=\"unknown\">unknown", page)
+    assert re.search(r'driver</th><td class="say"><span class="unknown">unknown', page)
     assert "not established" in page
 
 
@@ -173,3 +173,32 @@ def test_the_summary_has_the_verdict_table() -> None:
     text = summary(_document())
     assert "| 4 at once, 64 in, 32 out | **revert** | -97.0 % | -98.0 % to -96.0 % | slower |" in text
     assert "- outputs: not established (not compared)" in text
+
+
+def test_sizes_and_tools_are_told_as_a_reader_takes_them() -> None:
+    document = _document()
+    document["host"] = {
+        "format": 1,
+        "machine": {"memory": 25276063744, "locked_memory_limit": "8388608", "iommu": None, "cores": 2},
+        "tools": [
+            {"name": "nvcc", "path": "/bin/nvcc", "version": "13.0"},
+            {"name": "g++", "path": None, "version": None},
+        ],
+    }
+    page = render(document)
+    assert "memory 23.5 GiB, locked memory limit 8 MiB, cores 2" in page
+    assert "nvcc 13.0 (/bin/nvcc), g++ of an unknown version (not found)" in page
+    assert ">format<" not in page
+
+
+def test_the_steps_are_folded_once_all_of_them_are_completed() -> None:
+    document = _document()
+    assert "1 step, all completed" in render(document) and "<details >" in render(document)
+    document["tasks"][0]["status"] = "cancelled"
+    assert "all completed" not in render(document)
+
+
+def test_a_cell_is_called_the_same_wherever_it_stands() -> None:
+    document = _document()
+    document["early"] = ["c4-i64-o32, candidate: collapsed in 2 of 2 starts."]
+    assert "4 at once, 64 in, 32 out, candidate: collapsed" in render(document)

@@ -69,4 +69,4 @@ def _by_speed(interval: Interval, min_effect: float, noise: float | None) -> tup
         return Decision.KEEP, f"faster: {change}, and the whole interval is above no difference"
     if min_effect > 0 and low > 1 / (1 + min_effect) and high < 1 + min_effect:
         return Decision.INCONCLUSIVE, f"no difference as large as {min_effect * 100:.0f} % either way"
-    return Decision.INCONCLUSIVE, f"{change}, and the interval holds no difference"
+    return Decision.INCONCLUSIVE, f"{change}, but the interval also allows no difference at all"

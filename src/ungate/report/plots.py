@@ -72,10 +72,12 @@ def starts(rows: Sequence[Row], unit: str) -> str:
 
 
 def intervals(rows: Sequence[Row]) -> str:
-    """Candidate over baseline with its interval, a line a cell; 1 is no difference."""
-    across = {"type": "quantitative", "scale": {"type": "log"}, "title": "candidate / baseline"}
+    """An arm over the baseline with its interval, a line a cell and arm; 1 is no difference."""
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    above = arms[0] if len(arms) == 1 else "arm"
+    across = {"type": "quantitative", "scale": {"type": "log"}, "title": f"{above} / baseline"}
     cell = {"field": "cell", "type": "nominal", "title": None, "axis": {"labelLimit": 300}}
-    colour = _ARMS["candidate"]
+    colour = {**_by_arm(rows), "legend": None}
     layers = [
         {
             "data": {"values": [{"one": 1}]},
@@ -83,12 +85,12 @@ def intervals(rows: Sequence[Row]) -> str:
             "encoding": {"x": {"field": "one", **across}},
         },
         {
-            "mark": {"type": "rule", "strokeWidth": 3, "color": colour},
-            "encoding": {"y": cell, "x": {"field": "low", **across}, "x2": {"field": "high"}},
+            "mark": {"type": "rule", "strokeWidth": 3},
+            "encoding": {"y": cell, "x": {"field": "low", **across}, "x2": {"field": "high"}, "color": colour},
         },
         {
-            "mark": {"type": "point", "filled": True, "size": 90, "color": colour},
-            "encoding": {"y": cell, "x": {"field": "ratio", **across}},
+            "mark": {"type": "point", "filled": True, "size": 90},
+            "encoding": {"y": cell, "x": {"field": "ratio", **across}, "color": colour},
         },
     ]
     shape = {"width": 520, "height": max(60, 42 * len(rows))}
@@ -99,7 +101,7 @@ def timeline(rows: Sequence[Row], title: str) -> str:
     """One reading over the seconds of a start, a line a start; ``rows`` have seconds, value, arm and start."""
     encoding = {
         "x": {"field": "seconds", "type": "quantitative", "title": "seconds since the start's load began"},
-        "y": {"field": "value", "type": "quantitative", "title": title},
+        "y": {"field": "value", "type": "quantitative", "title": None},
         "color": _by_arm(rows),
         "detail": {"field": "start", "type": "nominal"},
     }

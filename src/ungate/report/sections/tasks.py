@@ -1,4 +1,4 @@
-"""The steps of the run, and what to do next."""
+"""What to do next, and the steps of the run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from ungate.report.sections import Document
 from ungate.report.template import html
 
 ORDER = 90
-TITLE = "Steps, and what is next"
+TITLE = "What is next, and the steps so far"
 
 
 def body(document: Document) -> str | None:
-    """The task list and the next steps in words."""
+    """The next steps in words, then the task list, folded where all of it is completed."""
     tasks = document.get("tasks")
-    return html(__name__, tasks=tasks, next=document.get("next") or ()) if tasks else None
+    if not tasks:
+        return None
+    unfinished = any(task["status"] != "completed" for task in tasks)
+    return html(__name__, tasks=tasks, next=document.get("next") or (), unfinished=unfinished)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -28,10 +30,22 @@ def body(document: Document) -> str | None:
         __name__,
         verdicts=[{**v, "cell": _named(v, several)} for v in verdicts],
         plan=document.get("plan"),
-        early=document.get("early") or (),
-        ratio_plot=Markup(intervals([{**v, "cell": _named(v, several)} for v in drawn])) if drawn else None,
+        early=[_in_words(sentence, verdicts) for sentence in document.get("early") or ()],
+        ratio_plot=Markup(intervals([_drawn(v, several) for v in drawn])) if drawn else None,
         start_plot=Markup(starts(rows, samples[0]["unit"])) if rows else None,
     )
+
+
+def _drawn(verdict: dict[str, Any], several: bool) -> dict[str, Any]:
+    return {"arm": "candidate", **verdict, "cell": _named(verdict, several)}
+
+
+def _in_words(sentence: str, verdicts: Sequence[dict[str, Any]]) -> str:
+    """A sentence with each cell called as the page calls it."""
+    for cell in (verdict["cell"] for verdict in verdicts):
+        short = f"c{cell['concurrency']}-i{cell['prompt_tokens']}-o{cell['output_tokens']}"
+        sentence = re.sub(rf"\b{short}\b", _cell(cell), sentence)
+    return sentence
 
 
 def _named(verdict: dict[str, Any], several: bool) -> str:
