@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["document", "notes", "paper", "plain", "progress"]
 
+_FIRST_S, _SELDOM_S = 3.0, 10.0  # before the first plain line, and between two
 _UNWRAPPED = 10_000  # a pipe has no width: whoever reads it wraps
 
 
@@ -44,11 +46,30 @@ def document(value: object) -> None:
     sys.stdout.write(os.linesep)
 
 
+def _plainly() -> Report:
+    """Writes how far it is as a line of its own: nothing in the first seconds, then seldom, since a log keeps it."""
+    told = time.monotonic() - _SELDOM_S + _FIRST_S
+
+    def report(what: str, done: int = 0, total: int = 0) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= _SELDOM_S:
+            told = now
+            sys.stderr.write(f"{what}: {done} of {total}\n" if total else f"{what}\n")
+            sys.stderr.flush()
+
+    return report
+
+
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """A progress line on stderr while the block runs; silent when stderr is no terminal or ``quiet``."""
-    if quiet or not sys.stderr.isatty():
+    """A progress line on stderr while the block runs; where stderr is no terminal, a plain line now and then. Silent
+    with ``quiet``."""
+    if quiet:
         yield silent
+        return
+    if not sys.stderr.isatty():
+        yield _plainly()
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -11,7 +11,8 @@ from ungate.cli.options import json_option, target_option
 from ungate.cli.output import document, paper, progress
 
 if TYPE_CHECKING:
-    from ungate.host.progress import Report
+    from rich.text import Text
+
     from ungate.model import Target
     from ungate.trace.releases import Release
 
@@ -31,14 +32,19 @@ def releases(
     """Read the releases of DIST one by one and say in which of them F is open for the target.
 
     Each wheel is fetched once and kept in the cache; only the files that decide about F are read. A
-    release without a wheel is unknown.
+    release without a wheel is unknown. Each release is told as soon as it is read, and an interrupt keeps
+    what was read.
     """
-    from ungate.errors import Refusal
+    from rich.text import Text
+
+    from ungate.errors import Exit, Refusal
     from ungate.host.gpus import local_target
     from ungate.model import Target
     from ungate.trace.releases import changes, listed
 
     aim = Target.parse(target) if target else local_target()
+    read: list[Release] = []
+    interrupted = False
     with progress(quiet=as_json) as report:
         report(f"asking for the releases of {distribution}")
         every = listed(distribution)
@@ -50,7 +56,17 @@ def releases(
                 if every
                 else f"Check the name: pip index versions {distribution}",
             )
-        read = [_read(distribution, version, feature, aim, report) for version in versions]
+        if not as_json:
+            paper().print(Text(f"{feature} of {distribution} for {aim}", style="bold"))
+        try:
+            for number, version in enumerate(versions):
+                report(f"reading {distribution} {version}", number, len(versions))
+                read.append(_read(distribution, version, feature, aim))
+                if not as_json:
+                    paper().print(_line(read[-1]))
+        except KeyboardInterrupt:
+            interrupted = True
+    left = len(versions) - len(read)
     if as_json:
         document(
             {
@@ -59,11 +75,14 @@ def releases(
                 "target": str(aim),
                 "releases": [_record(each) for each in read],
                 "changes": changes(read),
+                "left": versions[len(read) :],
             }
         )
     else:
-        _print(distribution, feature, aim, read, changes(read))
-    return 0
+        told = ", ".join(changes(read)) or "not present in any release that was read"
+        rest = f" Interrupted: {left} of {len(versions)} releases were not read." if left else ""
+        paper().print(Text(f"For {aim}: {told}.{rest}", style="bold"))
+    return Exit.INTERRUPTED if interrupted else Exit.DONE
 
 
 def _between(versions: Sequence[str], first: str | None, last: str | None) -> list[str]:
@@ -78,14 +97,13 @@ def _between(versions: Sequence[str], first: str | None, last: str | None) -> li
     return [v for v in versions if (low is None or Version(v) >= low) and (high is None or Version(v) <= high)]
 
 
-def _read(distribution: str, version: str, feature: str, target: Target, report: Report) -> Release:
+def _read(distribution: str, version: str, feature: str, target: Target) -> Release:
     from ungate.errors import Refusal
     from ungate.host import index, packages
     from ungate.model import Status
     from ungate.scan import scan
     from ungate.trace.releases import Release, judge, matter
 
-    report(f"{distribution} {version}")
     try:
         found = packages.below(index.fetch(f"{distribution}=={version}"))
     except Refusal as refusal:
@@ -112,20 +130,15 @@ def _record(release: Release) -> dict[str, object]:
     }
 
 
-def _print(distribution: str, feature: str, target: Target, read: Sequence[Release], told: Sequence[str]) -> None:
+def _line(release: Release) -> Text:
     from rich.text import Text
 
     from ungate.model import Status
 
     styles = {Status.OPEN: "green", Status.CLOSED: "bold red", Status.UNKNOWN: "yellow"}
-    out = paper()
-    out.print(Text(f"{feature} of {distribution} for {target}", style="bold"))
-    for release in read:
-        word = release.status.value if release.present else ("absent" if release.present is False else "unknown")
-        style = styles[release.status] if release.present else "dim"
-        line = Text.assemble(f"  {release.version:<14}", (f"{word:<9}", style))
-        line.append("; ".join(dict.fromkeys(gate.condition for gate in release.gates)) or release.note, style="dim")
-        out.print(line)
-    out.print(
-        Text(f"For {target}: " + (", ".join(told) or "not present in any release that was read") + ".", style="bold")
+    word = release.status.value if release.present else ("absent" if release.present is False else "unknown")
+    line = Text.assemble(
+        f"  {release.version:<14}", (f"{word:<9}", styles[release.status] if release.present else "dim")
     )
+    line.append("; ".join(dict.fromkeys(gate.condition for gate in release.gates)) or release.note, style="dim")
+    return line

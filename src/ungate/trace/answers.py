@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ungate.model import Chain, Recipe
+from ungate.model import Chain, Hop, Recipe
 from ungate.trace.chain import Trace
 from ungate.trace.conditions import guard_lines
 from ungate.trace.flags import flag_of
@@ -15,9 +15,10 @@ from ungate.trace.graph import Graph, Site
 from ungate.trace.jit import search
 from ungate.trace.module import Scope, Use
 from ungate.trace.names import Thing
+from ungate.trace.required import answers
 from ungate.trace.route import Influence, Reaches, Route, alone, entered, influence, kept_from, thing_of, upward
 from ungate.trace.switches import tokens
-from ungate.trace.values import Asked, asked_for, places_of, registered, under
+from ungate.trace.values import Asked, asked_for, members, places_of, registered, under
 
 __all__ = ["MOST_CHAINS", "definitions", "of_attribute", "of_symbol", "of_value", "recipe_of"]
 
@@ -128,8 +129,12 @@ def of_value(trace: Trace, value: str, flag: str = "") -> tuple[Chain, ...]:
     most = max((len(words & tokens(around)) for _, around in kept), default=0)
     conditions = list(asked_for(graph, value, words))
     asked = max((len(words & tokens(condition.name)) for condition in conditions), default=0)
+    named = {thing: (scope, line) for thing, scope, line in members(graph, value)}
     for thing, around in kept if most >= asked and (most or not words) else ():
         if thing not in chains and len(chains) < MOST_CHAINS and len(words & tokens(around)) == most:
+            if thing in named:
+                chains[thing] = _by_member(trace, recipe, thing, value, *named[thing])
+                continue
             route = (upward(graph, thing, _reads(trace, attribute)) if attribute else None) or alone(graph, thing)
             chains[thing] = trace.assemble(recipe, thing, route, (), value=value)
     if chains:
@@ -139,6 +144,19 @@ def of_value(trace: Trace, value: str, flag: str = "") -> tuple[Chain, ...]:
     for thing, way in list(chosen.items())[:MOST_CHAINS]:
         chains[thing] = trace.assemble(recipe, thing, way, (), value=value)
     return tuple(chains.values())
+
+
+def _by_member(trace: Trace, recipe: Recipe, thing: Thing, value: str, enumeration: Scope, line: int) -> Chain:
+    """The chain of a class that the member of an enumeration names by its path: who takes it out imports that path,
+    and asks the class itself first."""
+    chain = trace.assemble(recipe, thing, None, (), value=value)
+    flags = [hop for hop in chain.hops if hop.kind in ("flag", "default")]
+    named = Hop(
+        "import", enumeration.module.file, line, f"{enumeration.name}.{value}", True, note="names the class by its path"
+    )
+    down = [hop for hop in chain.hops if hop.kind not in ("flag", "default") and hop.file]
+    own = [hop for hop in answers(trace, thing, value) if all(hop.line != other.line for other in down)]
+    return replace(chain, hops=(*flags, named, *own, *down))
 
 
 def _reads(trace: Trace, attribute: str) -> Reaches:

@@ -37,8 +37,9 @@ from ungate.trace.names import Thing
 from ungate.trace.switches import tokens
 from ungate.trace.values import by_path
 
-__all__ = ["answered", "required"]
+__all__ = ["answered", "answers", "required"]
 
+_QUESTION = re.compile(r"_?(supports?|is|can|has|check|validate)_")
 _MOST_NAMES = 12  # names of a message that are looked for in enumerations
 
 
@@ -64,20 +65,25 @@ def required(trace: Trace, thing: Thing, keys: Iterable[str]) -> tuple[Hop, ...]
 
 
 def answered(trace: Trace, text: str) -> tuple[Hop, ...]:
-    """A hop for each method with gates of a class that a name in the message stands for, where the method is named
-    after something that the message complains of."""
+    """What the classes that names in the message stand for answer to what the message complains of."""
     hops: dict[tuple[str, int], Hop] = {}
     said = tokens(text.lower())
     for name in list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", text)))[:_MOST_NAMES]:
         for thing, _ in by_path(trace.graph, name):
-            owner = trace.graph.scope(thing)
-            for scope in owner.children.values() if owner is not None and owner.kind == "class" else ():
-                gates = marked(trace.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
-                telling = tokens(scope.name.rpartition(".")[2]) - {"supports", "supported", "valid"}
-                if scope.kind == "function" and gates and telling & said:
-                    note = f"what {name} answers for itself"
-                    hops.setdefault(
-                        (scope.module.file, scope.body),
-                        Hop("call", scope.module.file, scope.body, scope.name, True, gates, note),
-                    )
+            for hop in answers(trace, thing, name):
+                if tokens(hop.symbol.rpartition(".")[2]) & said:
+                    hops.setdefault((hop.file, hop.line), hop)
     return tuple(hops.values())
+
+
+def answers(trace: Trace, thing: Thing, name: str) -> tuple[Hop, ...]:
+    """A hop for each method of a class that holds gates and whose name is a question: ``supports_compute_capability``.
+    ``name`` is what the class is known by."""
+    owner = trace.graph.scope(thing)
+    hops = []
+    for scope in owner.children.values() if owner is not None and owner.kind == "class" else ():
+        gates = marked(trace.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
+        if scope.kind == "function" and gates and _QUESTION.match(scope.name.rpartition(".")[2]):
+            note = f"what {name} answers for itself"
+            hops.append(Hop("call", scope.module.file, scope.body, scope.name, True, gates, note))
+    return tuple(hops)

@@ -18,7 +18,7 @@ from ungate.trace.names import Thing
 from ungate.trace.route import thing_of
 from ungate.trace.switches import tokens
 
-__all__ = ["Asked", "asked_for", "by_path", "places_of", "registered", "under"]
+__all__ = ["Asked", "asked_for", "by_path", "members", "places_of", "registered", "under"]
 
 _MOST_PLACES = 400
 _SAID_BY_ALL = frozenset({"runner", "backend"})  # words of an enumeration's name that tell it from no other
@@ -70,9 +70,15 @@ def registered(graph: Graph, value: str) -> Iterator[tuple[Thing, str]]:
 
 def by_path(graph: Graph, name: str) -> Iterator[tuple[Thing, str]]:
     """(what a member of an enumeration names by its dotted path, the enumeration's name)."""
+    yield from ((thing, scope.name) for thing, scope, _ in members(graph, name))
+
+
+def members(graph: Graph, name: str) -> Iterator[tuple[Thing, Scope, int]]:
+    """(what a member of an enumeration names by its dotted path, the enumeration, the member's line)."""
     for file, offset in graph.corpus.places(f"{name} = "):
         module = graph.names.file(file) if not aside(file) else None
-        scope = module.at(graph.corpus.line(file, offset)) if module is not None else None
+        line = graph.corpus.line(file, offset)
+        scope = module.at(line) if module is not None else None
         if scope is None or scope.kind != "class" or not _enumeration(scope):
             continue
         for value in scope.values.get(name, ()):
@@ -81,7 +87,7 @@ def by_path(graph: Graph, name: str) -> Iterator[tuple[Thing, str]]:
             if origin in graph.corpus.modules:
                 found = graph.names.attribute(Thing("module", origin), inner)
                 if found is not None:
-                    yield found, scope.name
+                    yield found, scope, line
 
 
 def _decorators(scope: Scope) -> str:
