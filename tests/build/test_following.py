@@ -16,6 +16,7 @@ import os
 import torch
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
+from contextlib import contextmanager
 from dataclasses import dataclass
 from .names import NAMES, Listed as Args
 if TYPE_CHECKING:
@@ -70,6 +71,26 @@ def nested(n):
     def inner(m):
         return base * m
     return inner(n)
+
+@contextmanager
+def pinned(major, *, suffix=None):
+    global _CHOSEN
+    before = _CHOSEN
+    _CHOSEN = Arch(major, 0, suffix or "")
+    try:
+        yield
+    finally:
+        _CHOSEN = before
+
+def inside():
+    _detect()
+    with pinned(10, suffix="f"):
+        found = _CHOSEN.flag
+    return found, _CHOSEN.flag
+
+def locked():
+    with open("lock") as lock:
+        return 1
 
 def switched():
     return "on" if os.environ.get("SWITCH") else "off"
@@ -138,6 +159,11 @@ def test_names_around_a_function_and_switches_that_nobody_set(tmp_path: Path) ->
     assert call(tmp_path, "switched") == "off"
 
 
+def test_a_block_that_changes_a_name_and_puts_it_back(tmp_path: Path) -> None:
+    """SGLang's override of the architecture around one load_jit."""
+    assert call(tmp_path, "inside") == ("-DARCH=1000f", "-DARCH=1200")
+
+
 def test_the_packages_own_no_is_told_apart(tmp_path: Path) -> None:
     assert call(tmp_path, "closed", (9, 0)) == "-DARCH=900a"
     with pytest.raises(Raised, match="needs sm_90, got 12"):
@@ -151,6 +177,7 @@ def test_the_packages_own_no_is_told_apart(tmp_path: Path) -> None:
         pytest.param("compared", {"dtype": 1}, "whether torch.backends.name equals", id="a comparison"),
         pytest.param("escapes", {}, "'.__class__' of tuple is not followed", id="out of plain values"),
         pytest.param("reads", {}, "'.read_text' of", id="a file's content"),
+        pytest.param("locked", {}, "'open' is not known", id="a block that is not followed"),
         pytest.param("endless", {}, "too deep to follow", id="recursion"),
         pytest.param("asked", {}, "what subprocess.check_output gives", id="another program"),
         pytest.param("template", {"n": 1}, "template needs a value for 'dtype'", id="a parameter without a value"),

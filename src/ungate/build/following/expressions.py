@@ -93,11 +93,8 @@ class Expressions(ABC):
                 return set(self._each(element, each))
             case ast.Call(func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(name)), *default]):
                 return self._asked(self.value(owner), name, default)
-            case ast.Call(func=function, args=args, keywords=keywords):
-                named: dict[str, Any] = {}
-                for keyword in keywords:
-                    named |= {keyword.arg: self.value(keyword.value)} if keyword.arg else self.value(keyword.value)
-                return self.called(self.value(function), tuple(self._items(args)), named)
+            case ast.Call(func=function):
+                return self.called(self.value(function), *self.arguments(node))
             case ast.NamedExpr(target=target, value=value):
                 self.assign(target, given := self.value(value))
                 return given
@@ -109,6 +106,13 @@ class Expressions(ABC):
         if isinstance(owner, Record) and default and name not in owner.values and owner.kind.member(name) is None:
             return self.value(default[0])
         return self._attribute(owner, name)
+
+    def arguments(self, call: ast.Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What a call is given, by position and by name."""
+        named: dict[str, Any] = {}
+        for keyword in call.keywords:
+            named |= {keyword.arg: self.value(keyword.value)} if keyword.arg else self.value(keyword.value)
+        return tuple(self._items(call.args)), named
 
     def _items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         found: list[Any] = []
@@ -202,7 +206,7 @@ class Expressions(ABC):
                     raise Unknown(f"the calls of {node.name} are too deep to follow")
                 given = (bound, *args) if isinstance(bound, Record | Class) else args
                 frame = type(self)(file, dict(around), self.depth + 1)
-                frame.names |= frame._bound(node, given, named)
+                frame.names |= frame.bound(node, given, named)
                 try:
                     frame.run(node.body)
                 except Return as answer:
@@ -237,7 +241,7 @@ class Expressions(ABC):
             return _Listed(made.values["__items__"], self, kind)
         raise Unknown(f"objects of {kind.node.name} are not followed")
 
-    def _bound(self, node: ast.FunctionDef, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    def bound(self, node: ast.FunctionDef, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """The parameters of a call, defaults included."""
         spec, left = node.args, dict(named)
         ordered = [*spec.posonlyargs, *spec.args]

@@ -93,12 +93,45 @@ class Frame(Expressions):
                         raise
                     self.run(handlers[0].body)
                 self.run(statement.finalbody)
+            case ast.With(items=[item], body=body):
+                frame, after = self._entered(item)
+                try:
+                    self.run(body)
+                finally:
+                    frame.run(after)
             case ast.Global(names=names):
                 self.globals.update(names)
             case ast.Delete():
                 pass
             case _:
                 raise Unknown(f"line {statement.lineno} of {self.file.path.name} is not followed")
+
+    def _entered(self, item: ast.withitem) -> tuple[Frame, list[ast.stmt]]:
+        """The call of a function marked ``contextmanager``, up to its yield; and what it does after the block."""
+        call = item.context_expr
+        function = self.value(call.func) if isinstance(call, ast.Call) else None
+        marks = function.node.decorator_list if isinstance(function, Function) else []
+        if not isinstance(call, ast.Call) or not isinstance(function, Function) or item.optional_vars is not None:
+            raise Unknown(f"line {item.context_expr.lineno} of {self.file.path.name} is not followed")
+        if not any(ast.unparse(mark).rpartition(".")[2] == "contextmanager" for mark in marks):
+            raise Unknown(f"the context of {function.node.name} is not followed")
+        args, named = self.arguments(call)
+        frame = Frame(function.file, dict(function.around), self.depth + 1)
+        frame.names |= frame.bound(function.node, args, named)
+        return frame, frame.until_yield(function.node.body)
+
+    def until_yield(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Work out statements up to the one that yields; answers with those that come after it."""
+        for place, statement in enumerate(body):
+            rest = list(body[place + 1 :])
+            match statement:
+                case ast.Expr(value=ast.Yield()):
+                    return rest
+                case ast.Try(body=inner, finalbody=last) if any(isinstance(n, ast.Yield) for n in ast.walk(statement)):
+                    return [*self.until_yield(inner), *last, *rest]
+                case _:
+                    self.run([statement])
+        return []
 
     def _origin(self, statement: ast.ImportFrom) -> str:
         if not statement.level:
