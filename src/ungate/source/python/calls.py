@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,8 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
         return builtin(ev, spelled, arguments, node, frame)
     if isinstance(function, ByArch | Each) and not isinstance(node.func, ast.Name | ast.Attribute):
         return function
+    if (function is FREE or isinstance(function, ModuleValue)) and _ignores(spelled, node):
+        return FREE
     arguments = [ev.value(each, frame) for each in node.args]
     keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
     value = apply(ev, function, arguments, keywords, spelled, frame.depth)
@@ -64,6 +67,32 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if is_answer(value):
         return ByArch(value.items, (_spelling(node.func) or spelled,))
     return value
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _asks(spelled: str) -> bool:
+    """Whether the call of an unknown function of this name can come to something by its name and arguments."""
+    return (
+        spelled == "partial"
+        or is_capability_call(spelled)
+        or spelled.endswith(_QUESTIONS)
+        or _RELATION.search(spelled) is not None
+        or names.by_name(spelled) is not FREE
+    )
+
+
+def _ignores(spelled: str, node: ast.Call) -> bool:
+    """Whether a call of an unknown function comes to nothing whatever its arguments are.
+
+    One that is given a single function may be its decorator.
+    """
+    if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], _MAY_BE_FUNCTION):
+        return False
+    return not _asks(spelled)
+
+
+_QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family")
+_MAY_BE_FUNCTION = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.IfExp, ast.Subscript, ast.NamedExpr)
 
 
 def apply(

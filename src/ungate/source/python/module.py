@@ -95,6 +95,7 @@ class PythonModule:
         self.data = data
         self._is_whole = False
         self.has_walrus = b":=" in data
+        self._has_star = b"import *" in data
         self.is_package = file.endswith("__init__.py")
         self._starts: list[int] | None = None
         self._parsed: dict[int, Unit] = {}
@@ -280,6 +281,8 @@ class PythonModule:
 
     def star_imports(self) -> Iterator[Binding]:
         """The ``from x import *`` of the module."""
+        if not self._has_star:
+            return
         for piece in self.pieces:
             if piece.kind == "other" and self.data.find(b"import *", piece.start, piece.end) >= 0:
                 yield from self.names_of(piece, self.scope).get("*", ())
