@@ -263,6 +263,24 @@ def test_a_hang_that_no_process_state_shows_is_noticed_by_a_token_that_does_not_
         server.stop(1.0)
 
 
+def test_ranks_that_use_no_cpu_time_may_wait_for_their_gpus(
+    lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
+) -> None:
+    """All ranks sleep: with a GPU that is busy that is a long step, and a hang only when no step takes so long."""
+    environment = {**lab_environment, "LAB_FAULT": "hang-after:70"}
+    server = start(lab, engine=detect(lab), environment=environment, port=port, folder=tmp_path, deadline_s=60)
+    try:
+        wait_ready(server, CELL)
+        with Watch(server, quiet_s=0.3, patience_s=1.5, step_s=6.0, gpu=lambda: 100.0) as watch:
+            while not one_token(server.url, server.model, 1.0).fault:
+                assert watch.fault is None
+            watched(watch, 30)
+        assert watch.fault is not None and watch.fault.kind == "hang"
+        assert "the busiest GPU was at 100 %" in watch.fault.what and "it spins" in watch.fault.what
+    finally:
+        server.stop(1.0)
+
+
 def test_a_server_whose_steps_end_is_slow_and_not_hung(
     lab: tuple[str, ...], lab_environment: dict[str, str], port: int, tmp_path: Path
 ) -> None:

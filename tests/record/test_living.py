@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ungate.model import Task
 from ungate.record import Ledger
 from ungate.record.living import LOCK, gone
 
@@ -26,7 +27,8 @@ def test_the_ledger_tells_a_killed_run_from_a_living_one(place: str, tmp_path: P
     ledger = Ledger(place)
     folder = tmp_path / "run"
     folder.mkdir()
-    run = ledger.begin("lab", "sm_120", folder, (), {})
+    run = ledger.begin("lab", "sm_120", folder, (Task("Scan"), Task("Load")), {})
+    ledger.step(run, 0, "in_progress")
     process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     assert ledger.run(run).status == "running" and [row.id for row in ledger.running()] == [run]
@@ -34,7 +36,10 @@ def test_the_ledger_tells_a_killed_run_from_a_living_one(place: str, tmp_path: P
     process.wait(20)
     process.stdout.close()
     assert ledger.run(run).status == ledger.runs()[0].status == "interrupted"
+    assert [task.status for task in ledger.run(run).tasks] == ["cancelled", "pending"]
     assert [row.id for row in ledger.running()] == [run], "nobody has closed it"
+    ledger.end(run, "interrupted")
+    assert [task.status for task in ledger.run(run).tasks] == ["cancelled", "cancelled"]
     ledger.end(run, "completed")
     assert ledger.run(run).status == "completed" and ledger.running() == ()
 

@@ -10,7 +10,7 @@ from ungate.errors import Refusal
 from ungate.judge import Guard
 from ungate.launch import Watch, wait_ready
 from ungate.launch.ports import free_port
-from ungate.measure import activation, answers, ladder
+from ungate.measure import activation, answers, ladder, telemetry
 from ungate.model import Arm, Decision, Task
 from ungate.pipeline.arms import BASELINE, CANDIDATE, alike, arms, begin, engine_of
 from ungate.pipeline.loading import told
@@ -22,6 +22,7 @@ __all__ = ["OUTPUTS", "Trial", "launch", "trial"]
 OUTPUTS = "outputs are right"
 
 _QUIET_S = 30.0  # without an answer
+_LOOK_S = 1.0  # between two looks at the GPUs, which tell ranks that wait for theirs from ranks that hang
 
 _PROVED = {activation.Proof.PROVED: True, activation.Proof.DISPROVED: False, activation.Proof.UNPROVED: None}
 
@@ -49,7 +50,11 @@ def trial(request: Request, arm: Arm, context: Context) -> Trial:
     with begin(request, profiling(request, arm, engine_of(request, arm), folder), free_port()) as server:
         ready = wait_ready(server, cell, report=context.report, counters=told(server, server.engine.progress))
         # A probe beside the answers would add a row to their batches, so it is sent only when none has come for long.
-        with Watch(server, quiet_s=_QUIET_S, counters=told(server, server.engine.progress)) as watch:
+        steps = told(server, server.engine.progress)
+        with (
+            telemetry.Recorder(server.pids, interval_s=_LOOK_S) as recorder,
+            Watch(server, quiet_s=_QUIET_S, counters=steps, gpu=recorder.busiest) as watch,
+        ):
             repeats = 2 if arm.name == BASELINE else 1
             given = answers.collect(server.url, server.model, rungs, repeats=repeats, on_answers=watch.progress)
         if watch.fault is not None:

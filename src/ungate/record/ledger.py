@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -185,7 +186,8 @@ class Ledger:
                 connection.run("UPDATE run SET fingerprint = ? WHERE id = ?", (packed(fingerprint), run))
             if status != "completed":
                 connection.run(
-                    "UPDATE task SET status = 'cancelled', changed = ? WHERE run = ? AND status = 'pending'",
+                    "UPDATE task SET status = 'cancelled', changed = ? WHERE run = ? "
+                    "AND status IN ('pending', 'in_progress')",
                     (_now(), run),
                 )
 
@@ -216,6 +218,7 @@ class Ledger:
                 parameters,
             ):
                 tasks.setdefault(run, []).append((step, Task(*words)))
+            dead = {row[0] for row in rows if row[5] == "running" and gone(row[8])}
             verdicts: dict[int, list[Verdict]] = {}
             for run, arm, name, decision, reason, *numbers, diagnosis in connection.all(
                 f"SELECT run, {_VERDICT} FROM verdict WHERE {those}", parameters
@@ -225,7 +228,6 @@ class Ledger:
                     cell(name), Decision(decision), reason, ratio, low, high, level, pairs, diagnosis, arm
                 )
                 verdicts.setdefault(run, []).append(verdict)
-        rows = [(*row[:5], "interrupted" if row[5] == "running" and gone(row[8]) else row[5], *row[6:]) for row in rows]
         return tuple(
             Row(
                 id=row[0],
@@ -233,12 +235,12 @@ class Ledger:
                 ended=row[2],
                 recipe=row[3],
                 target=row[4],
-                status=row[5],
+                status="interrupted" if row[0] in dead else row[5],
                 fingerprint=json.loads(row[6]),
                 reopen=row[7],
                 folder=row[8],
                 verdicts=tuple(sorted(verdicts.get(row[0], ()), key=_order)),
-                tasks=tuple(task for _, task in tasks.get(row[0], ())),
+                tasks=tuple(_left(task) if row[0] in dead else task for _, task in tasks.get(row[0], ())),
                 steps=tuple(step for step, _ in tasks.get(row[0], ())),
                 machine=row[9],
                 origin=row[10],
@@ -292,6 +294,11 @@ class Ledger:
             connection.run(
                 "UPDATE hypothesis SET status = ?, run = COALESCE(?, run) WHERE id = ?", (status, run, hypothesis)
             )
+
+
+def _left(task: Task) -> Task:
+    """A step as a killed run leaves it."""
+    return replace(task, status="cancelled") if task.status == "in_progress" else task
 
 
 def _order(verdict: Verdict) -> tuple[str, int, int, int]:
