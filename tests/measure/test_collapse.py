@@ -99,6 +99,21 @@ def test_a_slow_warm_up_is_cut_short_once_tokens_show_that_it_is_slow() -> None:
     assert fed(Collapse([HEALTHY], 20.0), compiling, "warm-up") is None
 
 
+@pytest.mark.parametrize("every_s", [1, 3, 8, 11, 14, 19])
+def test_tokens_in_bursts_end_within_the_limit_too(every_s: int) -> None:
+    """Four tokens at once with each long step, and no sign of life beside them."""
+    collapse = Collapse([HEALTHY], 20.0)
+    warm = 0.0
+    while not collapse.stop(at(warm, 4 * int(warm / every_s), "warm-up")):
+        warm += 0.2
+    base = 4 * int(warm / every_s)
+    lasted = 0.2
+    while not collapse.stop(at(lasted, base + 4 * int(lasted / every_s))):
+        lasted += 0.2
+    assert warm + lasted <= LIMIT_S
+    assert lasted >= 12.0
+
+
 def test_the_measured_phase_counts_its_own_tokens() -> None:
     collapse = Collapse([HEALTHY], 4.0)
     assert fed(collapse, [(1.0, 500), (2.0, 900)], "warm-up") is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 
 from ungate.measure.load import Progress
@@ -29,7 +28,7 @@ _FEWEST = 32  # tokens, below which a few late ones would decide
 _WARM_UP_S = 20.0  # of a slow warm-up: compilation is over by then, or the tokens that come tell nothing of it
 _RECENT_S = 10.0
 _SPARE_S = 3.0  # before the limit: what ends a load must be noticed, and its requests given up
-_LEAST_S = 20.0  # of a measured phase behind a warm-up that took long, for its figure to be one
+_LEAST_S = 12.0  # of a measured phase behind a warm-up that took long, for its figure to be one
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +137,25 @@ class Collapse:
     def _warm_up(self, seconds: float, life: Life) -> Stop | None:
         """Slow in both halves of the last ten seconds: tokens that come at last, after a compilation, say nothing.
 
-        Where tokens come more seldom than that, or none at all, the signs of life decide.
+        Where they come more seldom than that the last forty seconds are looked at, and where none comes the signs of
+        life decide.
         """
         if seconds < _WARM_UP_S + _RECENT_S:
             return None
-        points = [next(p for p in self._points if p[0] >= seconds - back) for back in (_RECENT_S, _RECENT_S / 2, 0.0)]
+        for span in (_RECENT_S, 4 * _RECENT_S):
+            made = self._made(seconds, span)
+            if seconds >= span and made is not None and (all(made) or life.words):
+                count = sum(made)
+                said = f"{count} tokens in {span:.0f} s" if count else f"no token in {span:.0f} s, {life.words}"
+                return Stop(f"the warm-up is slow: {said}", usable=True)
+        return None
+
+    def _made(self, seconds: float, span: float) -> tuple[int, int] | None:
+        """The tokens of the two halves of the last ``span`` seconds; None where one of them is not slow."""
         rates = [curve.tokens[-1] / curve.seconds[-1] for curve in self._healthy if curve.seconds[-1] > 0]
-        limit = COLLAPSE * median(rates) if rates else 0.0
-        made = points[-1][1] - points[0][1]
-        if made >= limit * _RECENT_S:
-            return None
-        steady = all(0 < now - then < limit * (end - start) for (start, then), (end, now) in pairwise(points))
-        if not steady and not life.words:
-            return None
-        said = f"{made} tokens in {_RECENT_S:.0f} s" if made else f"no token in {_RECENT_S:.0f} s, {life.words}"
-        return Stop(f"the warm-up is slow: {said}", usable=True)
+        limit = COLLAPSE * median(rates) * span / 2 if rates else 0.0
+        first, middle, last = (
+            next(made for moment, made in self._points if moment >= seconds - back) for back in (span, span / 2, 0.0)
+        )
+        halves = (middle - first, last - middle)
+        return halves if max(halves) < limit else None
