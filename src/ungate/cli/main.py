@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
 import sys
-import threading
-import traceback
-from pathlib import Path
-from types import FrameType
 
-import click
+try:
+    import errno
+    import signal
+    import threading
+    import traceback
+    from pathlib import Path
+    from types import FrameType
 
-from ungate.cli.app import app
-from ungate.errors import Exit, Refusal
+    import click
+
+    from ungate.cli.app import app
+    from ungate.errors import Exit, Refusal
+except KeyboardInterrupt:
+    # Most of the first quarter of a second goes into these, and an interrupt then is no fault to be traced.
+    print("ungate: Interrupted before it had begun.", file=sys.stderr, flush=True)
+    os._exit(130)
 
 __all__ = ["main"]
 
