@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ungate.errors import Refusal
@@ -44,7 +45,12 @@ def ask(trace: Trace, text: str, roots: Sequence[Path] = ()) -> tuple[Chain, ...
         return (runtime, *(_of_text(trace, rest) if rest else ()))
     if re.fullmatch(r"--[\w-]+(=\S+)?", text):
         flag, _, value = text.partition("=")
-        chains = of_value(trace, value, flag) if value else of_attribute(trace, flag, "")
+        chains = of_value(trace, value, flag) if value else ()
+        if not chains:
+            lost = (
+                (f"What {value} chooses was not found; these are the ways of {flag} with any value.",) if value else ()
+            )
+            chains = tuple(replace(chain, notes=(*lost, *chain.notes)) for chain in of_attribute(trace, flag, ""))
     elif re.fullmatch(r"[\w.]+:[\w.]+", text):
         thing = trace.entry(text)
         chains = (of_symbol(trace, thing, text),) if thing is not None else ()

@@ -145,7 +145,8 @@ def _members(graph: Graph, owner: Scope, name: str) -> Iterator[Asked]:
     for file in graph.corpus.reading(name):
         for scope in graph.scopes(file, name):
             for use in scope.uses if scope.kind == "function" else ():
-                if use.last != name or use.stored or use.text.split(".")[-2:-1] not in ([bare], ["self"], ["cls"]):
+                parts = use.text.removesuffix(".value").split(".")  # an enumeration compares members or their values
+                if parts[-1] != name or use.stored or parts[-2:-1] not in ([bare], ["self"], ["cls"]):
                     continue
                 for node in scope.nodes(ast.Compare):
                     if any(child is use.node for child in ast.walk(node)):
