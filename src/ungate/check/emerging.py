@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ungate.check.question import Question
 from ungate.check.remains import CodeFile
 from ungate.model import Gate, Hop
 
-__all__ = ["Emerging", "emerging", "emerging_files"]
+__all__ = ["Emerging", "emerging_files"]
 
 _NATIVE = frozenset({"source", "include", "kernel"})
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -32,12 +34,11 @@ class Emerging:
         return any(start <= offset < end for start, end in self.new)
 
 
-def emerging(question: Question, hop: Hop, text: str) -> Emerging:
-    """What opening makes of one file: the branches it lets in, and the whole of it where the module was not built."""
+def _emerging(question: Question, hop: Hop, text: str, builds: tuple[Gate, ...]) -> Emerging:
+    """What opening makes of one file: the branches it lets in, and the whole of it where ``builds`` let it be built."""
     after = CodeFile(question, hop, text)
     before = CodeFile(replace(question, opened=frozenset()), hop, text)
     gone = [(branch.start, branch.end) for branch in after.dropped(0, len(text))]
-    builds = _builds(question).get(hop.file, ())
     if builds:
         whole, gates = [(0, len(text))], builds
     else:
@@ -57,7 +58,7 @@ def emerging_files(question: Question) -> Iterable[Emerging]:
         if hop.file in seen or path is None or path.suffix == ".py" or not (hop.gates or hop.file in builds):
             continue
         seen.add(hop.file)
-        found = emerging(question, hop, path.read_bytes().decode("latin-1"))
+        found = _emerging(question, hop, path.read_bytes().decode("latin-1"), builds.get(hop.file, ()))
         if found.new:
             yield found
 
@@ -87,6 +88,12 @@ def _builds(question: Question) -> Mapping[str, tuple[Gate, ...]]:
     return found
 
 
+@functools.lru_cache(maxsize=512)
+def _included(path: Path) -> tuple[str, ...]:
+    """The names that a file includes; every rule asks."""
+    return tuple(_INCLUDE.findall(path.read_text(encoding="latin-1")))
+
+
 def _with_headers(question: Question, files: Iterable[str]) -> Iterable[str]:
     """The files, and those of the chain that they include, directly or through one another."""
     known = {hop.file for hop in question.hops if hop.kind in _NATIVE}
@@ -97,7 +104,7 @@ def _with_headers(question: Question, files: Iterable[str]) -> Iterable[str]:
             continue
         seen.add(file)
         path = question.path(file)
-        for name in _INCLUDE.findall(path.read_text(encoding="latin-1")) if path else ():
+        for name in _included(path) if path else ():
             tail = "/" + name.lstrip("./")
             left += [other for other in known - seen if other.endswith(tail)]
     return seen
