@@ -141,6 +141,12 @@ def test_status_tells_pristine_from_pushed_from_changed(run: Run, site: Path, bu
     assert "kernels/jit.py: missing, and the series 'story' changed it" in run("status", "--reread")[1]
 
 
+def test_an_environment_that_was_not_looked_at_is_neither_pristine_nor_changed(run: Run) -> None:
+    code, out, _ = run("status", "--json")
+    found: dict[str, Any] = json.loads(out)
+    assert code == 0 and found["pristine"] is None and found["packages"] == []
+
+
 def test_a_foreign_patch_is_pushed_and_popped(run: Run, site: Path, tmp_path: Path) -> None:
     before = _files(site)
     patch = tmp_path / "fix.patch"

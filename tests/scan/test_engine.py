@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
@@ -249,6 +250,28 @@ def test_a_line_end_in_a_files_name_stays_on_one_line(tree: Path, capsys: pytest
     printed = capsys.readouterr().out
     assert "engine/two\\nlines.cu" in printed
     assert "not read: engine/two\\nlines.py" in printed
+
+
+def test_names_that_are_no_text_are_told_escaped(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = tree / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    (odd / "kernel.cu").write_text(_HEADER)
+    (odd / "broken.py").write_text("major = 9 ==\n")
+    assert main(["scan", str(tree), "--target", "sm_90"]) == 0
+    printed = capsys.readouterr().out
+    assert "engine/caf\\udce9/kernel.cu" in printed and "not read: engine/caf\\udce9/broken.py" in printed
+    for form in ("--json", "--sarif"):
+        assert main(["scan", str(tree), "--target", "sm_90", form]) == 0
+        json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("both", [("--json", "--sarif"), ("--open", "--closed")])
+def test_two_choices_that_exclude_each_other_are_refused(
+    tree: Path, both: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scan", str(tree), *both]) == 3
+    told = capsys.readouterr()
+    assert told.out == "" and all(word in told.err for word in both)
 
 
 def test_a_file_in_place_of_a_folder_names_the_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

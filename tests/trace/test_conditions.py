@@ -34,6 +34,24 @@ class Fused:
 SIZES = "MOST = 2048\nLIMITS = {2: 64 * 1024, 4: 32 * 1024}\nOTHER = compute()\n"
 
 
+def test_the_message_of_an_assert_is_written_where_it_does_not_hold(trace: Of) -> None:
+    text = (
+        "def make(runner):\n    assert (\n        runner.major == 8 and runner.plain\n    ) or runner.major == 9, (\n"
+    )
+    text += '        "needs sm_80 to sm_90"\n    )\n    return go(runner)\n'
+    made = trace({"lib/made.py": text})
+    module = made.graph.names.module("lib.made")
+    assert module is not None
+    scope = module.scopes["make"]
+    assert [told for _, told in before(made.graph.names, scope, 5)] == [
+        "not (runner.major == 8 and runner.plain)",
+        "not (runner.major == 9)",
+    ]
+    assert [told for _, told in before(made.graph.names, scope, 7)] == [
+        "runner.major == 8 and runner.plain or runner.major == 9"
+    ]
+
+
 @pytest.mark.parametrize(
     "told",
     [

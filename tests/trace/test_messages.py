@@ -278,6 +278,14 @@ def test_the_file_that_a_message_names_comes_first(trace: Of) -> None:
         ("CUDA error: an illegal instruction was encountered", "cudaErrorIllegalInstruction"),
         ("too many resources requested for launch", "cudaErrorLaunchOutOfResources"),
         ("CUDA error: unknown error", "cudaErrorUnknown"),
+        (
+            "RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+            "PyTorch: GPU not in its list",
+        ),
+        (
+            "out of resource: shared memory, Required: 106496, Hardware limit: 101376.",
+            "Triton: out of resources",
+        ),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120a'", "nvcc: unsupported architecture"),
         ("ptxas error : Instruction 'tcgen05.mma' not supported on .target 'sm_120a'", "ptxas: not on this target"),
     ],

@@ -314,3 +314,20 @@ def test_an_answer_is_followed_over_the_functions_that_hand_it_on(trace: Of) -> 
         "get_backend",
         "build",
     ]
+
+
+def test_a_refusal_inside_a_branch_for_the_target_is_not_put_on_another_device(trace: Of) -> None:
+    made = trace(
+        {
+            "lib/forward.py": """
+            def forward(arch, num_splits):
+                if arch // 10 == 12:
+                    assert num_splits == 1, "SM120 forward only supports num_splits=1"
+                return arch
+            """
+        },
+        gate("lib/forward.py", 3, {120, 121}),
+    )
+    (chain,) = ask(made, "AssertionError: SM120 forward only supports num_splits=1")
+    notes = " ".join(chain.notes)
+    assert "in a branch that is for sm_120" in notes and "another device" not in notes

@@ -294,9 +294,10 @@ PROTOCOLS: tuple[Protocol, ...] = (
     Protocol("F16, 2 ranks, one line", 2, "sentinel", 5),
     Protocol("F16, 2 ranks, changing sizes", 2, "sentinel", 5, sizes=(2, 1)),
     Protocol("F16, 3 ranks", 3, "sentinel", 5),
+    Protocol("F16, 4 ranks", 4, "sentinel", 5),
     Protocol("data then flag, fenced, 2 ranks", 2, "flag", 2, tags=4),
 )
-"""What the kernels do, and the fenced flag for comparison. F16 with four ranks was not searched to its end."""
+"""What the kernels do, and the fenced flag for comparison."""
 
 MUTANTS: tuple[Protocol, ...] = (
     Protocol("LL8 with one generation", 2, generations=1, tags=4),

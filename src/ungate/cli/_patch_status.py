@@ -41,7 +41,7 @@ def survey(environment: Environment, distributions: tuple[str, ...], *, remember
             rows.append({"name": name, "version": package.version, "root": root, "deviations": deviations})
     waiting = [root for root in roots if journal_of(root).pending()]
     return {
-        "pristine": not waiting and all(not row["deviations"] for row in rows),
+        "pristine": None if not rows and not waiting else not waiting and all(not row["deviations"] for row in rows),
         "cut_short": waiting,
         "series": [{"root": root, "standing": each} for root, some in states for each in some],
         "packages": rows,

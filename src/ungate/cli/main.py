@@ -7,6 +7,7 @@ import sys
 
 try:
     import errno
+    import io
     import signal
     import threading
     import traceback
@@ -83,6 +84,8 @@ def _have_streams() -> None:
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - lives as long as the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be text
 
 
 def main(arguments: list[str] | None = None) -> int:

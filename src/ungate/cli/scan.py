@@ -29,8 +29,8 @@ __all__ = ["scan"]
 @click.option(
     "--vendored", is_flag=True, help="Show the gates of third-party trees too; they are not searched otherwise."
 )
-@click.option("--closed", "only", flag_value="closed", help="Only the gates that hold the target back.")
-@click.option("--open", "only", flag_value="open", help="Only the gates that let the target through.")
+@click.option("--closed", is_flag=True, help="Only the gates that hold the target back.")
+@click.option("--open", "opened", is_flag=True, help="Only the gates that let the target through.")
 @click.option(
     "--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that read side by side."
 )
@@ -43,7 +43,8 @@ def scan(
     as_json: bool,
     sarif: bool,
     vendored: bool,
-    only: str | None,
+    closed: bool,
+    opened: bool,
     jobs: int,
     no_cache: bool,
 ) -> int:
@@ -56,6 +57,11 @@ def scan(
     from ungate.scan.document import scan_document, shown
     from ungate.scan.sarif import sarif_log
 
+    if as_json and sarif:
+        raise click.UsageError("--json and --sarif are two forms of one answer; give one of them.")
+    if closed and opened:
+        raise click.UsageError("--closed and --open leave nothing out together; give one of them, or neither.")
+    only = "closed" if closed else "open" if opened else None
     aim = _target(target)
     with progress(quiet=as_json or sarif) as report:
         packages = _packages(what, site, python, report)

@@ -31,7 +31,9 @@ def gates(source: Source, drafts: Iterable[tuple[Pattern, Draft]]) -> list[Gate]
         ordinal = counted[key] = counted.get(key, -1) + 1
         made.append(
             Gate(
-                id=hashlib.sha1(f"{key}\0{ordinal}".encode(), usedforsecurity=False).hexdigest()[:10],
+                id=hashlib.sha1(
+                    f"{key}\0{ordinal}".encode("utf-8", "surrogateescape"), usedforsecurity=False
+                ).hexdigest()[:10],
                 pattern=found.slug,
                 package=source.package,
                 version=source.version,

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ungate.model import Chain, Gate, Hop, Reached, Status
+from ungate.model import Chain, Gate, Hop, Reached, Sense, Status
 from ungate.trace import above, message, raises
 from ungate.trace.answers import MOST_CHAINS, definitions, of_symbol, of_value, recipe_of
 from ungate.trace.ask_statement import statements
 from ungate.trace.chain import Trace
+from ungate.trace.conditions import guards
 from ungate.trace.gates import marked
 from ungate.trace.graph import Site
 from ungate.trace.message import Raised
@@ -109,7 +110,7 @@ def _of_raise(
     hops.append(own)
     decided = asked or any(gate.status(trace.target) is not Status.OPEN for gate in own.gates)
     filled = () if decided else raises.filled_by(trace, hit)
-    through = _let_through(trace, own)
+    through = _let_through(trace, hit, own)
     lists = (_looked_at(filled),) if through and filled else ()
     notes = (*_written(hit, ()), *through, *lists, *_elsewhere(same))
     chains = [Chain(text, trace.target, (*hops, *filled), (), notes)]
@@ -210,10 +211,16 @@ def _written(hit: Raised, sites: Sequence[Site]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _let_through(trace: Trace, own: Hop) -> tuple[str, ...]:
+def _let_through(trace: Trace, hit: Raised, own: Hop) -> tuple[str, ...]:
     statuses = {gate.status(trace.target) for gate in own.gates}
     if not statuses or Status.CLOSED in statuses or Status.UNKNOWN in statuses:
         return ()
+    branches = [(test.lineno, test.end_lineno or test.lineno) for test, true in guards(hit.scope, hit.at) if true]
+    if any(gate.sense is Sense.ALLOW and first <= gate.line <= last for gate in own.gates for first, last in branches):
+        return (
+            f"The message stands in a branch that is for {trace.target}: what it refuses is something else than the "
+            "architecture, and the other conditions before it say what.",
+        )
     return (
         f"For {trace.target} the conditions on architectures before it let through, so that it was raised for another "
         "device than this target, or for another reason: compare with ungate doctor on the machine in question.",

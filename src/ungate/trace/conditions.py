@@ -53,6 +53,8 @@ def _guards(body: list[ast.stmt], line: int) -> Iterator[tuple[ast.expr, bool]]:
         match statement:
             case ast.Assert(test=test) if not inside:
                 yield test, True
+            case ast.Assert(test=test, msg=ast.expr()) if line > (test.end_lineno or test.lineno):
+                yield test, False  # the message of an assert is written where it does not hold
             case ast.If(test=test, body=then, orelse=orelse):
                 in_test = test.lineno <= line <= (test.end_lineno or test.lineno)
                 if inside and in_test and not _spans(then, line):

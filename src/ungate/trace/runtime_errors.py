@@ -181,6 +181,24 @@ _KNOWN: tuple[Report, ...] = (
         "See which kernels are hollow: ungate build FEATURE --target TARGET",
     ),
     _text(
+        "PyTorch: GPU not in its list",
+        r"[^\n]*is not compatible with the current PyTorch installation\.?|"
+        r"[^\n]*current PyTorch install(?:ation)? supports CUDA capabilit[^\n]*",
+        "PyTorch compares the GPU with the architectures that it was built for, and this one is not among them: its "
+        "own kernels will find no image. Packages beside it may hold code for the GPU all the same",
+        "Install a build of PyTorch for a toolkit that knows the GPU (CUDA 12.8 or newer for sm_120)",
+        _HOST,
+        images=True,
+    ),
+    _text(
+        "Triton: out of resources",
+        r"out of resources?: ?(?:shared memory|registers|threads|tensor memory)|OutOfResources",
+        "Triton compiled the kernel for this GPU and it asks for more than a thread block may have here, of shared "
+        "memory most often: tile sizes and stages were chosen for GPUs with up to 227 KB a block, consumer GPUs have "
+        "99 KB. No gate holds the feature back, and opening one does not help: it needs smaller tiles or fewer stages",
+        "See whether the package has a table of tile sizes for this GPU: ungate scan DIST --target TARGET",
+    ),
+    _text(
         "nvcc: unsupported architecture",
         r"Unsupported gpu architecture|is not defined for option '?gpu-(name|architecture)'?|Unknown CUDA Architecture",
         "this toolkit does not know the architecture it was asked to compile for: it is older than the GPU, or a list "
