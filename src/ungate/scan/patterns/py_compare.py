@@ -60,6 +60,13 @@ SAMPLES = (
         {6: (80, 86, 87, 88, 89, 90, 100, 103)},
     ),
     Finds(
+        "a capability that is read or given",
+        "import torch\ndef number():\n    major, minor = torch.cuda.get_device_capability()\n"
+        "    return major * 10 + minor\n\n"
+        "def run(_arch=None):\n    arch = number() if _arch is None else _arch\n    assert arch // 10 in [8, 9]\n",
+        {8: (80, 86, 87, 88, 89, 90)},
+    ),
+    Finds(
         "an early way out refuses",
         _READ + "def f():\n    if major < 9:\n        return False\n    return True\n",
         {4: (90, 100, 103, 107, 110, 120, 121)},

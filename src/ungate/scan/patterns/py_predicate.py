@@ -66,6 +66,21 @@ SAMPLES = (
         {8: "is_new()"},
     ),
     Finds(
+        "the branch for another maker's GPUs is left out",
+        "import torch\ndef able():\n    major, minor = torch.cuda.get_device_capability()\n"
+        "    if is_musa():\n        return major >= 3\n    if torch.version.cuda >= '12.3':\n"
+        "        return major == 9 or major == 8\n    return False\n\nif not able():\n    raise ValueError\n",
+        {10: (80, 86, 87, 88, 89, 90)},
+    ),
+    Finds(
+        "a family from one of its members on",
+        "from cutlass.base_dsl.arch import Arch\n\nclass Kernel:\n    def __init__(self):\n"
+        "        self.arch = BaseDSL._get_dsl().get_arch_enum()\n"
+        "        if self.arch.is_family_of(Arch.sm_103f):\n            pass\n"
+        "        if self.arch.is_family_of(Arch.sm_100f):\n            pass\n",
+        {6: (103, 107), 8: (100, 103, 107)},
+    ),
+    Finds(
         "a relation in the name of a predicate from elsewhere",
         "from lib.target import cuda_capability_geq\nif cuda_capability_geq(9):\n    pass\n"
         "if cuda_capability_geq(10, 3):\n    pass\n",

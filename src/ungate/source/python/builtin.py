@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ungate.source.condition import All, Either, speaks
-from ungate.source.python.capability import Capability
+from ungate.source.python.capability import Capability, capability_number
 from ungate.source.python.operators import settle, subscript, truth
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Instance, ModuleValue, Value, is_answer, lift
 
@@ -116,8 +116,11 @@ def _of_item(item: Value, name: str, arguments: tuple[Any, ...]) -> Value:
         case "endswith" | "find" | "count" | "split":
             raise TypeError(name)
         case "is_family_of":
-            left, right = item.beside(arguments[0])
-            return left // 10 == right // 10
+            # the CuTe DSL's Arch: the same major, the same or a later minor
+            other = arguments[0].number if isinstance(arguments[0], Capability) else capability_number(arguments[0])
+            if other is None:
+                raise TypeError(name)
+            return item.major == other // 10 and item.minor >= other % 10
         case _:
             # to_int(), as_version_str(), lower() …: another notation of the same capability
             return item

@@ -7,6 +7,7 @@ raise counts as no answer. Loops are read once, handlers of exceptions not at al
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -135,6 +136,8 @@ class _Reader:
         from ungate.source.python.evaluate import settle_test
 
         test = settle_test(self.ev, node.test, self.frame(env))
+        if test is FREE and (other := _other_makers(node.test)) is not None:
+            test = other
         self.forks += 1
         if self.forks > 48:
             return FREE
@@ -185,6 +188,21 @@ class _Reader:
                 env[spelled] = binary(op, env.get(spelled, FREE), self.ev.value(value, self.frame(env)))
             case _:
                 pass
+
+
+_OTHER = re.compile(r"_*is_(?:hip|rocm|musa|npu|xpu|hpu|mlu|mps|tpu)(?:_available|_supported)?")
+
+
+def _other_makers(test: ast.expr) -> bool | None:
+    """False where a test asks for another maker's GPU, which none of the known architectures is; None for others."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            answer = _other_makers(operand)
+            return None if answer is None else not answer
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) | ast.Name(id=name) | ast.Attribute(attr=name):
+            return False if _OTHER.fullmatch(name) else None
+        case _:
+            return None
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

@@ -193,7 +193,7 @@ def either_free(one: Value, other: Value) -> Value:
     if isinstance(one, Each) or isinstance(other, Each):
         return one if isinstance(one, Each) else other
     if isinstance(one, ByArch) and isinstance(other, ByArch):
-        return lift(lambda a, b: a if a == b else FOG, one, other)
+        return lift(_common, one, other)
     if isinstance(one, ByArch) or isinstance(other, ByArch):
         return one if isinstance(one, ByArch) else other
     if one is FREE or other is FREE:
@@ -202,6 +202,20 @@ def either_free(one: Value, other: Value) -> Value:
         return one if type(one) is type(other) and one == other else FREE
     except Exception:
         return FREE
+
+
+def _common(one: Value, other: Value) -> Value:
+    """What two ways to one value have in common: the same capability may come in two notations."""
+    if isinstance(one, Capability) or isinstance(other, Capability):
+        plain, held = (other, one) if isinstance(one, Capability) else (one, other)
+        return plain if plain == held or _number(plain) == _number(held) else FOG
+    return one if one == other else FOG
+
+
+def _number(value: Value) -> int | None:
+    from ungate.source.python.capability import capability_number
+
+    return value.number if isinstance(value, Capability) else capability_number(value)
 
 
 def choose(test: Value, one: Value, other: Value) -> Value:
