@@ -56,7 +56,7 @@ def demo(ranks: str, pairs: int, load_seconds: float, as_json: bool) -> int:
         variables={"LAB_CUDA_ARCH_LIST": "12.0", "LAB_KERNELS_CACHE": str(folder / "kernels")},
         pairs=pairs,
         min_effect=0.25,
-        budget_s=90.0,
+        budget_s=120.0,
         load_s=load_seconds,
         start_deadline_s=60.0,
     )

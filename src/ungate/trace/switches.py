@@ -61,12 +61,14 @@ class Switches:
 
     def own(self, site: Site, way: tuple[Site, ...]) -> tuple[Influence, bool] | None:
         """As :meth:`decides`, and a flag counts as the feature's own only where it shares a telling word with what was
-        started from: any other flag that some caller further up happens to ask for says nothing about it."""
+        started from, or two with one function on the way: any other flag that some caller further up happens to ask
+        for says nothing about it."""
         found = self.decides(site, way)
         if found is None:
             return None
-        entry = way[-1].target if way else site.target
-        return found[0], bool(tokens(entry.name) & tokens(found[0].attribute))
+        words = tokens(found[0].attribute)
+        entry, *between = reversed([site.target, *(below.target for below in way)])
+        return found[0], bool(words & tokens(entry.name)) or any(len(words & tokens(each.name)) > 1 for each in between)
 
     def _asked(self, site: Site, use: Use) -> Influence | None:
         if self.flag(use, site.scope):
