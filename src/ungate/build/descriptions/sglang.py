@@ -22,7 +22,8 @@ from typing import Any
 
 from ungate.build import machine
 from ungate.build.descriptions import Wanted
-from ungate.build.following import Dotted, File, Foreign, Function, Raised, Record, Text, Unknown
+from ungate.build.following import File, Foreign, Function, Record, Text, Unknown
+from ungate.build.handing import handed
 from ungate.build.unit import Generated, Module
 from ungate.errors import Refusal
 from ungate.host.packages import Package
@@ -82,32 +83,13 @@ def _called(node: ast.AST) -> str:
 
 
 def _follow(wanted: Wanted, file: File) -> _Written:
-    missing = f"Give the function's parameters in the recipe: [build_arguments] of {wanted.function}"
-    try:
-        file.call(wanted.function, _values(wanted))
-    except _Written as written:
-        return written
-    except Raised as no:
+    written = handed(file, wanted, _Written)
+    if written is None:
         raise Refusal(
-            f"{wanted.package.name} {wanted.package.version} itself refuses to build '{wanted.function}' for "
-            f"{wanted.target}: {no}",
-            "See the gate that says so: ungate why RECIPE",
-        ) from None
-    except Unknown as unknown:
-        raise Refusal(
-            f"How '{wanted.function}' in {wanted.dotted} is built for {wanted.target} cannot be told from its text: "
-            f"{unknown}.",
-            missing,
-        ) from None
-    raise Refusal(f"'{wanted.function}' in {wanted.dotted} returns before it compiles anything.", missing)
-
-
-def _values(wanted: Wanted) -> dict[str, Any]:
-    """The recipe's values, those of PyTorch's types as the name that the package looks up."""
-    return {
-        name: Dotted(value) if isinstance(value, str) and re.fullmatch(r"torch\.\w+", value) else value
-        for name, value in wanted.arguments.items()
-    }
+            f"'{wanted.function}' in {wanted.dotted} returns before it compiles anything.",
+            f"Give the function's parameters in the recipe: [build_arguments] of {wanted.function}",
+        )
+    return written
 
 
 def _text(wanted: Wanted, headers: Package) -> Text:

@@ -20,8 +20,9 @@ from typing import Any
 
 from ungate.build import gencode, machine
 from ungate.build.descriptions import Wanted
-from ungate.build.following import Dotted, File, Raised, Text, Unknown
+from ungate.build.following import Dotted, File, Text
 from ungate.build.following.tolerant import run
+from ungate.build.handing import handed
 from ungate.build.unit import Generated, Module
 from ungate.errors import Refusal
 from ungate.host.packages import Package
@@ -94,30 +95,13 @@ def _catch(**named: Any) -> Any:
 def _loaded(file: File, wanted: Wanted, calls: Sequence[ast.Call]) -> Mapping[str, Any]:
     file.text.instead |= {_last(call.func): _catch for call in calls}
     file.text.facts |= {f"{_TORCH}.{name}": _catch for name in _NAMED}
-    values = {
-        name: Dotted(value) if isinstance(value, str) and re.fullmatch(r"torch\.\w+", value) else value
-        for name, value in wanted.arguments.items()
-    }
-    try:
-        file.call(wanted.function, values)
-    except _Asked as asked:
-        return asked.named
-    except Raised as no:
+    asked = handed(file, wanted, _Asked)
+    if asked is None:
         raise Refusal(
-            f"{wanted.package.name} {wanted.package.version} itself refuses to build '{wanted.function}' for "
-            f"{wanted.target}: {no}",
-            "See the gate that says so: ungate why RECIPE",
-        ) from None
-    except Unknown as unknown:
-        raise Refusal(
-            f"How '{wanted.function}' in {wanted.dotted} is built for {wanted.target} cannot be told from its text: "
-            f"{unknown}.",
-            f"Give the function's parameters in the recipe: [build_arguments] of {wanted.function}",
-        ) from None
-    raise Refusal(
-        f"'{wanted.function}' in {wanted.dotted} returns before it builds anything.",
-        f"Read it: less +{calls[0].lineno} {file.path}",
-    )
+            f"'{wanted.function}' in {wanted.dotted} returns before it builds anything.",
+            f"Read it: less +{calls[0].lineno} {file.path}",
+        )
+    return asked.named
 
 
 def _extension(file: File, wanted: Wanted) -> tuple[Mapping[str, Any], int, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from ungate.model import KNOWN_ARCHS
 from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
 from ungate.source.python.interpret import run
-from ungate.source.python.seeds import CAPABILITY, is_capability_call
+from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call
 from ungate.source.python.values import (
     FOG,
     FREE,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["call", "element", "interpret"]
 
-_OTHER_MAKERS = ("xpu", "hpu", "npu", "musa", "hip", "mps", "mlu", "tpu")
 _DEPTH = 24
 
 
@@ -136,7 +135,7 @@ def _spelling(node: ast.AST) -> str:
 
 def _elsewhere(node: ast.AST) -> bool:
     """Whether a capability is asked of another maker's module (``torch.xpu``)."""
-    return any(isinstance(each, ast.Attribute) and each.attr in _OTHER_MAKERS for each in ast.walk(node))
+    return any(isinstance(each, ast.Attribute) and each.attr in OTHER_MAKERS for each in ast.walk(node))
 
 
 def _outside(dotted: str, arguments: list[Value], keywords: Mapping[str, Value]) -> Value:
@@ -147,7 +146,7 @@ def _outside(dotted: str, arguments: list[Value], keywords: Mapping[str, Value])
         return PartialValue(arguments[0], tuple(arguments[1:]), dict(keywords))
     if len(arguments) == 1 and isinstance(arguments[0], FunctionValue | PartialValue):
         return arguments[0]
-    if any(part in _OTHER_MAKERS for part in parts):
+    if any(part in OTHER_MAKERS for part in parts):
         return FREE
     if is_capability_call(last):
         return CAPABILITY

@@ -33,7 +33,7 @@ from ungate.source.reader import Unreadable
 __all__ = ["SHORTEST", "PythonFile", "flag_archs"]
 
 _ROUNDS = 12
-"""Steps by which names lead to names inside a file; the longest chain of a real file has taken four."""
+"""Steps by which names lead to names inside a file; what takes more is not followed, so that each file ends."""
 
 
 _LONGEST_PREDICATE = 60

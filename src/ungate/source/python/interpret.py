@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ungate.source.python import names
 from ungate.source.python.operators import choose, either_free
+from ungate.source.python.seeds import OTHER_MAKERS
 from ungate.source.python.values import FREE, ByArch, Each, FunctionValue, Instance, Value
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class _Reader:
                 pass
 
 
-_OTHER = re.compile(r"_*is_(?:hip|rocm|musa|npu|xpu|hpu|mlu|mps|tpu)(?:_available|_supported)?")
+_OTHER = re.compile(rf"_*is_(?:{'|'.join(OTHER_MAKERS)})(?:_available|_supported)?")
 
 
 def _other_makers(test: ast.expr) -> bool | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import Always, Condition, Free, evaluate, speaks
-from ungate.source.python.capability import Capability, NoCapability
+from ungate.source.python.capability import Capability, NoCapability, capability_number
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Value, as_condition, is_answer, lift
 
 __all__ = [
@@ -213,8 +213,6 @@ def _common(one: Value, other: Value) -> Value:
 
 
 def _number(value: Value) -> int | None:
-    from ungate.source.python.capability import capability_number
-
     return value.number if isinstance(value, Capability) else capability_number(value)
 
 
@@ -254,8 +252,6 @@ def choose(test: Value, one: Value, other: Value) -> Value:
 
 
 def _capability_like(item: Value) -> bool:
-    from ungate.source.python.capability import capability_number
-
     return item is None or isinstance(item, Capability) or capability_number(item) is not None
 
 

@@ -16,6 +16,7 @@ from ungate.source.python.values import ByArch, Each
 
 __all__ = [
     "CAPABILITY",
+    "OTHER_MAKERS",
     "TARGETS",
     "is_capability_call",
     "is_capability_name",
@@ -40,6 +41,9 @@ _NAME = re.compile(
     r"|_*(?:cc|sm|arch|capability|cap|compute_arch|cuda_cc|sm_ver|smver|arch_str|sm_str)",
     re.I,
 )
+OTHER_MAKERS = ("xpu", "hpu", "npu", "musa", "hip", "rocm", "mps", "mlu", "tpu")
+"""How code names the GPUs of other makers, none of which has a compute capability of NVIDIA's."""
+
 _ASKS = re.compile(r"_*(?:is|has|have|supports?|check|requires?|needs?|validate|set|with)_", re.I)
 _MAJOR = re.compile(
     r"_*(?:(?:cc|sm|capability|cap|device|compute|cuda_arch|gpu|device_capability|arch|sm_version)_?)?major"
