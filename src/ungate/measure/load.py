@@ -16,6 +16,7 @@ from itertools import count
 from ungate.errors import Refusal
 from ungate.measure import counters
 from ungate.measure.arrivals import ClosedLoop, FixedRate, PoissonRate
+from ungate.measure.priority import first_in_line
 from ungate.measure.prompts import TOKEN_RANGE, prompt, stream_seed
 from ungate.measure.result import LoadResult, Stop, summarise
 from ungate.measure.stream import Outcome, Request, complete, session
@@ -102,7 +103,8 @@ def run(
         cache_hits=tuple(cache_hits),
         metrics=url.rstrip("/") + metrics,
     )
-    return asyncio.run(_Run(plan, on_progress or (lambda progress: None)).go())
+    with first_in_line():
+        return asyncio.run(_Run(plan, on_progress or (lambda progress: None)).go())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ungate.measure.priority import ALLOW
 from ungate.measure.stream import Outcome
 from ungate.model import Cell
 
@@ -232,7 +233,7 @@ def summarise(
         invalid.append(glued)
     request_s = sum(e2e) / len(e2e) if e2e else width
     if lag is not None and lag > max(MAX_LAG_S, MAX_LAG_SHARE * request_s):
-        invalid.append(f"the load client itself lagged {lag * 1000:.0f} ms (99th percentile)")
+        invalid.append(f"the load client itself lagged {lag * 1000:.0f} ms (99th percentile): {ALLOW}")
     sent = cell.prompt_tokens * len(outcomes)
     share = cached / sent if cached is not None and sent else None
     # A cache with blocks of one token finds the first token or two of any prompt: there are only so many.
