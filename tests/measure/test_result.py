@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ungate.measure.result import Stop, spread, summarise
+from ungate.measure.result import LoadResult, Stop, spread, summarise
 from ungate.measure.stream import CUT, Outcome
 from ungate.model import Cell
 
 CELL = Cell(1, 8, 4)
 
 
-def outcome(index: int = 0, *, times: tuple[float, ...], fault: str = "", tokens: int | None = 4) -> Outcome:
-    return Outcome(index, 0.0, 0.0, times[-1] if times else 0.0, times, tokens, 8, "length", fault)
+def outcome(
+    index: int = 0, *, times: tuple[float, ...], fault: str = "", tokens: int | None = 4, start: float = 0.0
+) -> Outcome:
+    return Outcome(index, start, start, times[-1] if times else 0.0, times, tokens, 8, "length", fault)
 
 
 def test_latencies_are_what_their_names_say() -> None:
@@ -58,18 +62,27 @@ def test_glued_chunks_make_a_cell_invalid() -> None:
     assert not result.valid and "glued" in result.invalid[0]
 
 
-def test_glued_chunks_leave_the_throughput_of_a_long_window_known() -> None:
-    """A token that came 0.3 s late was made in the same 60 s, but its latency is gone."""
+def test_glued_chunks_leave_the_throughput_known_where_none_waits_over_an_edge() -> None:
+    """A token that came 0.3 s late was made in the same window, but its latency is gone."""
     starts = [2.0 * number for number in range(30)]
-    outcomes = [outcome(times=(start + 1.0, start + 1.0, start + 1.0, start + 1.3)) for start in starts]
-    result = summarise(CELL, "closed", outcomes, (0.0, 60.0), lags=[], client_cpu_s=0, seconds=60)
-    assert not result.valid and result.longest_gap_s == pytest.approx(0.3)
+    outcomes = [outcome(times=(start + 1.0, start + 1.0, start + 1.0, start + 1.3), start=start) for start in starts]
+
+    def over(begin: float, end: float, **changes: Any) -> LoadResult:
+        told = {"lags": [], "client_cpu_s": 0, "seconds": end - begin, **changes}
+        return summarise(CELL, "closed", outcomes, (begin, end), **told)
+
+    result = over(0.0, 60.0)
+    assert not result.valid and result.edge_gap_s == 0.0
     assert result.unfit("output_tokens_per_second") == "" and result.unfit("e2e_mean") == ""
     for metric in ("ttft_p50", "itl_mean", "tpot_mean"):
         assert "glued" in result.unfit(metric), metric
-    short = summarise(CELL, "closed", outcomes[:1], (0.0, 2.0), lags=[], client_cpu_s=0, seconds=2)
-    assert "glued" in short.unfit("output_tokens_per_second")
-    slow = summarise(CELL, "closed", outcomes, (0.0, 60.0), lags=[5.0] * 100, client_cpu_s=0, seconds=60)
+    late = over(0.0, 59.2)
+    assert late.edge_gap_s == pytest.approx(0.3) and late.unfit("output_tokens_per_second") == ""
+    early = over(0.5, 59.5)
+    assert early.edge_gap_s == pytest.approx(1.0) and "glued" in early.unfit("output_tokens_per_second")
+    short = over(0.0, 1.2)
+    assert short.edge_gap_s == pytest.approx(0.3) and "glued" in short.unfit("output_tokens_per_second")
+    slow = over(0.0, 60.0, lags=[5.0] * 100)
     assert "lagged" in slow.unfit("output_tokens_per_second") and "glued" not in slow.unfit("output_tokens_per_second")
 
 
