@@ -40,27 +40,6 @@ MAX_SHIFTED = 0.01
 Where every wait over an edge is below this share of the window, throughput is known to one percent, whatever was
 glued between the edges and although no latency is."""
 
-MAX_PER_EVENT",
-    "MAX_SHIFTED",
-    "MAX_ZERO_GAPS",
-    "ZERO_GAP_S",
-    "LoadResult",
-    "Spread",
-    "Stop",
-    "spread",
-    "summarise",
-]
-
-ZERO_GAP_S = 5e-5
-"""Gaps below this many seconds came in one read of the socket: the chunks were glued together on the way."""
-
-MAX_ZERO_GAPS = 0.05
-"""Above this share of zero gaps a cell is invalid. Starved API servers showed 0.57 to 0.75; healthy ones under 0.02."""
-
-MAX_SHIFTED = 0.01
-"""Glued chunks put tokens off by at most the longest gap. Where that is below this share of the window, it can have
-moved so few of them over its edges that throughput is known to one percent, although no latency is."""
-
 MAX_PER_EVENT = 1.05
 """Above this many tokens an event the gaps are between chunks and not between tokens: speculative decoding sends
 several at once, and so does a server that falls behind."""
