@@ -61,7 +61,7 @@ def stumble(seed: int) -> Callable[[], None]:
     return pause
 
 
-@pytest.mark.parametrize(("world", "shots"), [(2, 1), (3, 1), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("world", "shots"), [(2, 1), (3, 1), (4, 1), (3, 2), (4, 2)])
 def test_threads_out_of_step(world: int, shots: int) -> None:
     layout = Layout(world, MAX_BYTES)
     segment = Segment.create(layout.segment_bytes)
@@ -129,6 +129,48 @@ def test_processes_and_one_that_dies(die_at: int) -> None:
     for words in heard[:-1]:
         assert words[1][0] == "PeerTimeout"
         assert words[1][1] < 2.0
+
+
+@pytest.mark.parametrize("line", [Line.LL8, Line.F16])
+def test_two_shots_write_every_line_of_a_slot_once(line: Line) -> None:
+    """Also the lines a rank owns: else a tag would grow old there, or a sentinel be put back where nothing was."""
+    world, elements, turns = 4, 5 * int(line), 3
+    layout = Layout(world, MAX_BYTES)
+    segment = Segment.create(layout.segment_bytes)
+    segment.forget_name()
+    prepare(segment, layout)
+    ranks = [CpuRank(segment, layout, number, deadline_s=60.0) for number in range(world)]
+    stores: list[list[tuple[int, int]]] = [[] for _ in ranks]
+
+    def work(number: int) -> None:
+        store = ranks[number]._store
+
+        def count(at: int, words: Any, line: Line, tag: int) -> None:
+            stores[number].append((tag, at))
+            store(at, words, line, tag)
+
+        ranks[number]._store = count  # type: ignore[method-assign]
+        for turn in range(turns):
+            message = draw("normal", world, 1, elements, Dtype.FLOAT32, turn)
+            ranks[number].all_reduce(message.inputs[number], Dtype.FLOAT32, line, shots=2)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for number, rank in enumerate(ranks):
+        rank.sentinel_calls -= turns
+        wanted = []
+        for tag in range(1, turns + 1):
+            area = layout.slot(number) + rank._area(line, tag)
+            wanted += [(tag, area + 16 * index) for index in range(5)]
+            rank.sentinel_calls += 1
+        assert sorted(stores[number]) == wanted
+        if line is Line.F16:
+            first = (layout.slot(number) + layout.sentinel_offset) // 4
+            assert list(rank.narrow[first : first + 20]) == [cpu.SENTINEL] * 20
+    segment.close()
 
 
 def pair() -> tuple[Segment, list[CpuRank]]:

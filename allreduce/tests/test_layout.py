@@ -17,7 +17,7 @@ from ungate_allreduce.layout import (
     SENTINEL_GENERATIONS,
     Layout,
 )
-from ungate_allreduce.variant import MAX_WORLD, Line
+from ungate_allreduce.variant import MAX_WORLD, Line, up
 
 
 @pytest.mark.parametrize("world", [2, 3, 4, 8, 16])
@@ -26,18 +26,20 @@ def test_areas_of_a_slot_do_not_meet(world: int, max_bytes: int) -> None:
     layout = Layout(world, max_bytes)
     spans = [(layout.header(tag), HEADER_LINES * CELL_BYTES) for tag in (0, 1)]
     for generation in (0, 1):
-        for phase in range(layout.phases):
-            at = layout.tagged_offset + generation * layout.tagged_generation + phase * layout.tagged_phase
-            spans.append((at, 16 * layout.capacity(Line.LL8)))
+        at = layout.tagged_offset + generation * layout.tagged_generation
+        spans.append((at, 16 * layout.capacity(Line.LL8)))
     for generation in range(SENTINEL_GENERATIONS):
-        for phase in range(layout.phases):
-            at = layout.sentinel_offset + generation * layout.sentinel_generation + phase * layout.sentinel_phase
-            spans.append((at, 16 * layout.capacity(Line.F16)))
+        at = layout.sentinel_offset + generation * layout.sentinel_generation
+        spans.append((at, 16 * layout.capacity(Line.F16)))
     spans.sort()
     for (start, size), (following, _) in pairwise(spans):
         assert start + size <= following
     assert spans[-1][0] + spans[-1][1] <= layout.slot_bytes
     assert layout.slot(world - 1) + layout.slot_bytes == layout.segment_bytes
+
+
+def test_two_shots_need_no_room_of_their_own() -> None:
+    assert Layout(8, 64 << 10).slot_bytes == Layout(2, 64 << 10).slot_bytes
 
 
 def test_a_message_of_max_bytes_fits_in_every_format() -> None:
@@ -59,7 +61,7 @@ def test_launch_argument_is_laid_out_as_the_kernel_reads_it() -> None:
     assert names == [*ADDRESSES, "source", "target", *NUMBERS, "epsilon", "inverse_hidden"]
     made = params_type(3, 1)
     assert made.source.offset == 8 * len(ADDRESSES)
-    assert ctypes.sizeof(made) == 8 * (len(ADDRESSES) + 3 + 1) + 4 * (len(NUMBERS) + 2)
+    assert ctypes.sizeof(made) == 8 * (len(ADDRESSES) + 3 + 1) + 8 * up(4 * (len(NUMBERS) + 2), 8)
     assert ctypes.sizeof(launch_type(3, 1, 4)) == 4 * ctypes.sizeof(made)
 
 

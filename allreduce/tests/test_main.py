@@ -74,7 +74,9 @@ def test_tune_that_fails_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_candidate_of_a_tuning_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     options = argparse.Namespace(gpus=2, hidden=1024, dtype="bfloat16", max_bytes=8192)
     compiled = []
-    fake = types.SimpleNamespace(cuda=types.SimpleNamespace(get_device_capability=lambda index: (12, 0)))
+    fake = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(get_device_capability=lambda index: (12, 0), device_count=lambda: 2)
+    )
     monkeypatch.setitem(sys.modules, "torch", fake)
     monkeypatch.setattr(ahead, "compile_kernel", lambda *job: compiled.append(job))
     monkeypatch.setattr(ahead, "ProcessPoolExecutor", lambda *given, **options: ThreadPoolExecutor(2))
@@ -88,6 +90,22 @@ def test_every_candidate_of_a_tuning_is_compiled_ahead(monkeypatch: pytest.Monke
         for one in (choice, *paused(choice))
     }
     assert wanted == {tuple(sorted(defines.items())) for file, _, defines in compiled if file == "allreduce.cu"}
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "following"),
+    [(0, 2, "allreduce build"), (1, 2, "allreduce build"), (1, 1, "allreduce build"), (2, 4, "tune --gpus 2")],
+)
+def test_tune_on_too_few_gpus_says_so_before_it_starts_a_rank(
+    found: int, asked: int, following: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = types.SimpleNamespace(cuda=types.SimpleNamespace(device_count=lambda: found))
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr(cli, "_ranks", lambda *given: pytest.fail("a rank was started"))
+    assert cli.main(["tune", "--hidden", "4096", "--gpus", str(asked), "--out", "table.json"]) == 3
+    said = capsys.readouterr().err
+    assert f"this machine has {found}" in said
+    assert following in said
 
 
 def test_a_rank_past_its_deadline_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

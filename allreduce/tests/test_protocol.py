@@ -5,7 +5,15 @@ import pytest
 from ungate_allreduce.layout import SENTINEL_GENERATIONS
 from ungate_allreduce.protocol import MUTANTS, PROTOCOLS, Protocol, explore
 
-SLOW = ("LL8, 4 ranks", "LL8, 2 ranks, changing sizes", "F16, 2 ranks, changing sizes", "F16, 3 ranks", "F16, 4 ranks")
+SLOW = (
+    "LL8, 4 ranks",
+    "LL8, 2 ranks, changing sizes",
+    "F16, 2 ranks, changing sizes",
+    "F16, 3 ranks",
+    "F16, 4 ranks",
+    "LL8, two shots, 3 ranks, a line each",
+    "F16, two shots, 2 ranks, a line each",
+)
 QUICK = [p for p in PROTOCOLS if p.name not in SLOW]
 LONG = [p for p in PROTOCOLS if p not in QUICK]
 
@@ -19,6 +27,15 @@ STATES = {
     "F16, 2 ranks, changing sizes": 84894,
     "F16, 3 ranks": 29657,
     "F16, 4 ranks": 1512864,
+    "LL8, two shots, 2 ranks, a line each": 384,
+    "LL8, two shots, 2 ranks, changing sizes": 7000,
+    "LL8, two shots, 3 ranks, one of them an owner": 344,
+    "LL8, two shots, 3 ranks, a line each": 81984,
+    "LL8, two shots, 4 ranks, one of them an owner": 1528,
+    "F16, two shots, 2 ranks, one of them an owner": 1323,
+    "F16, two shots, 2 ranks, a line each": 87492,
+    "F16, two shots, 2 ranks, changing sizes": 33308,
+    "F16, two shots, 3 ranks, one of them an owner": 20243,
 }
 
 

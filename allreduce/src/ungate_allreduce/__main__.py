@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .errors import AllreduceError
+from .errors import AllreduceError, Unsupported
 from .plan import realise, seed
 from .variant import Dtype
 
@@ -99,6 +99,13 @@ def _compile(options: argparse.Namespace) -> int:
     from .ahead import compile_all
     from .tuner import choices, paused
 
+    found = torch.cuda.device_count()
+    if found < options.gpus or options.gpus < 2:
+        instead = f"tune --gpus {found}" if found >= 2 else "build, which compiles the formula's kernels without a GPU"
+        raise Unsupported(
+            f"Tuning starts a rank on each of {options.gpus} GPUs, at least two; this machine has {found}. "
+            f"Run: ungate-allreduce {instead}"
+        )
     major, minor = torch.cuda.get_device_capability(0)
     wanted = [
         realise(one, options.gpus, case.dtype, case.rows, hidden=case.hidden)

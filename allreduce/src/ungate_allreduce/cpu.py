@@ -49,7 +49,7 @@ class CpuRank:
         self.deadline_s, self.pause = deadline_s, pause
         self.epoch = 0
         self.sentinel_calls = 0
-        self.used = [(0, 1)] * SENTINEL_GENERATIONS
+        self.used = [0] * SENTINEL_GENERATIONS
         self._call = (0, 0)
         view = memoryview((ctypes.c_ubyte * segment.size).from_address(segment.address)).cast("B")
         self.wide = view.cast("Q")
@@ -68,7 +68,7 @@ class CpuRank:
             words[words == SENTINEL] = SUBSTITUTE
         own = words.reshape(lines, per_line)
         tag = (self.epoch + 1) & 0xFFFFFFFF
-        area, phase = self._area(line, tag)
+        area = self._area(line, tag)
         segment = -(-lines // self.world)
         mine = range(self.rank * segment, min(lines, (self.rank + 1) * segment)) if shots == 2 else range(lines)
 
@@ -89,22 +89,22 @@ class CpuRank:
             self.pause()
         if shots == 2:
             for index in mine:
-                self._store(self.layout.slot(self.rank) + area + phase + 16 * index, total[index], line, tag)
+                self._store(self.layout.slot(self.rank) + area + 16 * index, total[index], line, tag)
             for index in range(lines):
                 if index not in mine:
-                    total[index] = self._load(index // segment, area + phase + 16 * index, line, tag)
+                    total[index] = self._load(index // segment, area + 16 * index, line, tag)
                 self.pause()
         self._check_headers(tag)
-        self._finish(line, lines, shots, tag)
+        self._finish(line, lines, tag)
         integer = np.uint32 if dtype is Dtype.FLOAT32 else np.uint16
         return total.reshape(-1).view(integer)[: tensor.size].reshape(tensor.shape)
 
-    def _area(self, line: Line, tag: int) -> tuple[int, int]:
+    def _area(self, line: Line, tag: int) -> int:
         layout = self.layout
         if line is Line.F16:
             generation = self.sentinel_calls % SENTINEL_GENERATIONS
-            return layout.sentinel_offset + generation * layout.sentinel_generation, layout.sentinel_phase
-        return layout.tagged_offset + (tag & 1) * layout.tagged_generation, layout.tagged_phase
+            return layout.sentinel_offset + generation * layout.sentinel_generation
+        return layout.tagged_offset + (tag & 1) * layout.tagged_generation
 
     def _store(self, at: int, words: Bits, line: Line, tag: int) -> None:
         if line is Line.LL8:
@@ -150,10 +150,8 @@ class CpuRank:
             self.wide[at // 8 + 1] = rows | tag << 32
         spare = (tag >> 1) % self.layout.tagged_lines
         if variant.line is Line.F16 or spare >= lines:
-            for phase in range(self.layout.phases):
-                at = self.layout.slot(self.rank) + self.layout.tagged_offset + (tag & 1) * self.layout.tagged_generation
-                at += phase * self.layout.tagged_phase + 16 * spare
-                self.wide[at // 8] = self.wide[at // 8 + 1] = tag << 32
+            at = self.layout.slot(self.rank) + self.layout.tagged_offset + (tag & 1) * self.layout.tagged_generation
+            self.wide[at // 8 + 2 * spare] = self.wide[at // 8 + 2 * spare + 1] = tag << 32
 
     def _check_headers(self, tag: int) -> None:
         end = time.monotonic() + self.deadline_s
@@ -177,16 +175,13 @@ class CpuRank:
             return
         generation = (self.sentinel_calls - 2) % SENTINEL_GENERATIONS
         base = self.layout.slot(self.rank) + self.layout.sentinel_offset + generation * self.layout.sentinel_generation
-        lines, shots = self.used[generation]
-        for phase in range(shots):
-            start = (base + phase * self.layout.sentinel_phase) // 4
-            for place in range(start, start + 4 * lines):
-                self.narrow[place] = SENTINEL
+        for place in range(base // 4, base // 4 + 4 * self.used[generation]):
+            self.narrow[place] = SENTINEL
 
-    def _finish(self, line: Line, lines: int, shots: int, tag: int) -> None:
+    def _finish(self, line: Line, lines: int, tag: int) -> None:
         self.epoch = tag
         if line is Line.F16:
-            self.used[self.sentinel_calls % SENTINEL_GENERATIONS] = (lines, shots)
+            self.used[self.sentinel_calls % SENTINEL_GENERATIONS] = lines
             self.sentinel_calls += 1
 
 

@@ -31,12 +31,10 @@ ADDRESSES = (
     "reports",
     "tagged_offset",
     "tagged_generation",
-    "tagged_phase",
     "sentinel_offset",
     "sentinel_generation",
-    "sentinel_phase",
 )
-NUMBERS = ("rank", "rows", "lines", "tagged_lines", "phases", "describe")
+NUMBERS = ("rank", "rows", "lines", "tagged_lines", "describe")
 
 
 @cache
@@ -83,9 +81,8 @@ def fill(
     params.reports = own.reports
     params.report = own.reports + CELL_BYTES * own.rank
     params.tagged_offset, params.tagged_generation = layout.tagged_offset, layout.tagged_generation
-    params.tagged_phase, params.tagged_lines = layout.tagged_phase, layout.tagged_lines
+    params.tagged_lines = layout.tagged_lines
     params.sentinel_offset, params.sentinel_generation = layout.sentinel_offset, layout.sentinel_generation
-    params.sentinel_phase, params.phases = layout.sentinel_phase, layout.phases
     if variant.world > 1:
         params.source[:] = slots.source
         params.target[:] = slots.target if variant.push else slots.target[own.rank : own.rank + 1]

@@ -34,37 +34,27 @@ SENTINEL_GENERATIONS = 5
 class Layout:
     """Sizes and offsets in bytes, for messages of up to ``max_bytes`` a rank.
 
-    A slot is a header page, the tagged area (LL8 and F12) and the sentinel area (F16). Each area has
-    ``phases`` parts a generation: one for a one-shot world, two where two-shot is possible.
+    A slot is a header page, the tagged area (LL8 and F12) and the sentinel area (F16). A call writes each line of its
+    generation once, with two shots too: there a rank's own share of the lines holds the sum, the rest what it adds.
     """
 
     world: int
     max_bytes: int
 
     @property
-    def phases(self) -> int:
-        """Two where two-shot can win (four ranks and more), else one."""
-        return 2 if self.world >= 4 else 1
-
-    @property
     def tagged_lines(self) -> int:
-        """Lines of one phase of the tagged area, sized for LL8 (8 bytes of data a line)."""
+        """Lines of one generation of the tagged area, sized for LL8 (8 bytes of data a line)."""
         return up(self.max_bytes, 8)
 
     @property
     def sentinel_lines(self) -> int:
-        """Lines of one phase of the sentinel area (16 bytes of data a line)."""
+        """Lines of one generation of the sentinel area (16 bytes of data a line)."""
         return up(self.max_bytes, 16)
-
-    @property
-    def tagged_phase(self) -> int:
-        """Bytes of one phase of the tagged area."""
-        return 16 * self.tagged_lines
 
     @property
     def tagged_generation(self) -> int:
         """Bytes of one generation of the tagged area."""
-        return self.phases * self.tagged_phase
+        return 16 * self.tagged_lines
 
     @property
     def tagged_offset(self) -> int:
@@ -72,14 +62,9 @@ class Layout:
         return HEADER_BYTES
 
     @property
-    def sentinel_phase(self) -> int:
-        """Bytes of one phase of the sentinel area."""
-        return 16 * self.sentinel_lines
-
-    @property
     def sentinel_generation(self) -> int:
         """Bytes of one generation of the sentinel area."""
-        return self.phases * self.sentinel_phase
+        return 16 * self.sentinel_lines
 
     @property
     def sentinel_offset(self) -> int:

@@ -35,17 +35,22 @@ class Protocol:
     ``format`` is ``tagged`` (LL8: data and tag in one access), ``sentinel`` (F16) or ``flag`` (data, then a flag in
     another line; not used by the kernels, kept to show why). ``sizes`` are the lines of the calls, in turn; the
     largest is the capacity. ``tags`` is the number of different tags (2^32 in the kernels). ``rearm_after`` is how
-    many calls later a generation gets its sentinel back.
+    many calls later a generation gets its sentinel back; ``rearm_sums`` is whether that goes for owned lines too.
+
+    With two ``shots`` each line has an owner, in runs of equal length: the other ranks send it what they add, and
+    it sends the sum, in the same line of its own slot, when it has seen all of them.
     """
 
     name: str
     world: int
     format: str = "tagged"
     generations: int = 2
+    shots: int = 1
     sizes: tuple[int, ...] = (1,)
     tags: int = 8
     rearm_after: int = 2
     rearm: bool = True
+    rearm_sums: bool = True
     fenced: bool = True
     scrub: bool = True
     compare: str = "equal"
@@ -64,6 +69,10 @@ class Protocol:
     def used(self, call: int) -> int:
         """Data lines of a call."""
         return self.sizes[call % len(self.sizes)]
+
+    def owner(self, call: int, line: int) -> int:
+        """The rank that reduces a line; no rank with one shot."""
+        return line // -(-self.used(call) // self.world) if self.shots == 2 else -1
 
     def place(self, call: int, line: int) -> int:
         """Index of a line in the slot."""
@@ -94,11 +103,12 @@ def _store(lines: tuple[Line, ...], place: int, value: int, call: int) -> tuple[
     return (*lines[:place], (*before, (value, call)), *lines[place + 1 :])
 
 
-def _enter(p: Protocol, lines: tuple[Line, ...], call: int) -> tuple[Line, ...]:
+def _enter(p: Protocol, lines: tuple[Line, ...], call: int, rank: int) -> tuple[Line, ...]:
     """A rank starts ``call``: its pushes, its refreshed line and its re-arming are on their way."""
     used = p.used(call)
     for line in range(used):
-        lines = _store(lines, p.place(call, line), call, call)
+        if p.owner(call, line) != rank:
+            lines = _store(lines, p.place(call, line), call, call)
     if p.format == "flag" and not p.fenced:
         lines = _store(lines, p.place(call, p.lines - 1), call, call)
     if p.format == "tagged" and p.scrub:
@@ -108,14 +118,15 @@ def _enter(p: Protocol, lines: tuple[Line, ...], call: int) -> tuple[Line, ...]:
     if p.format == "sentinel" and p.rearm and call > p.rearm_after:
         old = call - p.rearm_after
         for line in range(p.used(old)):
-            lines = _store(lines, p.place(old, line), SENTINEL, call)
+            if p.rearm_sums or p.owner(old, line) != rank:
+                lines = _store(lines, p.place(old, line), SENTINEL, call)
     return lines
 
 
 def _start(p: Protocol) -> State:
     empty = SENTINEL if p.format == "sentinel" else 0
     lines: tuple[Line, ...] = tuple(((empty, 0),) for _ in range(p.generations * p.lines))
-    return tuple((1, 0) for _ in range(p.world)), tuple(_enter(p, lines, 1) for _ in range(p.world))
+    return tuple((1, 0) for _ in range(p.world)), tuple(_enter(p, lines, 1, r) for r in range(p.world))
 
 
 def _wanted(p: Protocol, rank: int, call: int) -> Iterator[tuple[int, int, int]]:
@@ -125,7 +136,8 @@ def _wanted(p: Protocol, rank: int, call: int) -> Iterator[tuple[int, int, int]]
         if peer == rank:
             continue
         for line in range(p.lines):
-            data = line < p.used(call)
+            # With two shots: what a peer adds to a line of this rank, and the sums of the peer's own lines.
+            data = line < p.used(call) and (p.shots == 1 or p.owner(call, line) in (rank, peer))
             if data or (p.format == "flag" and line == p.lines - 1):
                 yield bit, peer, line
             bit += 1
@@ -169,10 +181,18 @@ def _moves(p: Protocol, state: State) -> Iterator[State]:
                 changed = _store(mine, flag, call, call)
                 yield ranks, (*memory[:rank], changed, *memory[rank + 1 :])
             missing += 0 if raised else 1
+        for line in range(p.used(call) if p.shots == 2 else 0):
+            at = p.place(call, line)
+            if p.owner(call, line) != rank or any(value == call for value, _ in mine[at]):
+                continue
+            missing += 1
+            added = (bit for bit, _, other in _wanted(p, rank, call) if other == line)
+            if all(seen >> bit & 1 for bit in added):
+                yield ranks, (*memory[:rank], _store(mine, at, call, call), *memory[rank + 1 :])
         # The fence of a call holds its end until everything stored in calls before is visible.
         late = p.format == "sentinel" and p.fenced and any(by < call for line in mine for _, by in line[1:])
         if not missing and not late:
-            changed = _enter(p, mine, call + 1)
+            changed = _enter(p, mine, call + 1, rank)
             yield (*ranks[:rank], (call + 1, 0), *ranks[rank + 1 :]), (*memory[:rank], changed, *memory[rank + 1 :])
         for place, held in enumerate(mine):
             if len(held) > 1:
@@ -203,9 +223,12 @@ def _forget(p: Protocol, lines: tuple[Line, ...], ranks: tuple[Rank, ...], shift
 
 
 def _renamed(p: Protocol, state: State) -> State:
-    """The same state with ranks in an order of its own: ranks are alike, so one of each kind is enough."""
+    """The same state with ranks in an order of its own: ranks are alike, so one of each kind is enough.
+
+    With two shots they are not, since each owns lines of its own.
+    """
     ranks, memory = state
-    if p.world < 3:
+    if p.world < 3 or p.shots == 2:
         return state
     best: State | None = None
     heard = [0] * p.world
@@ -295,6 +318,15 @@ PROTOCOLS: tuple[Protocol, ...] = (
     Protocol("F16, 2 ranks, changing sizes", 2, "sentinel", 5, sizes=(2, 1)),
     Protocol("F16, 3 ranks", 3, "sentinel", 5),
     Protocol("F16, 4 ranks", 4, "sentinel", 5),
+    Protocol("LL8, two shots, 2 ranks, a line each", 2, shots=2, sizes=(2,), tags=4),
+    Protocol("LL8, two shots, 2 ranks, changing sizes", 2, shots=2, sizes=(2, 2, 1, 1, 1, 1), tags=8),
+    Protocol("LL8, two shots, 3 ranks, one of them an owner", 3, shots=2, tags=4),
+    Protocol("LL8, two shots, 3 ranks, a line each", 3, shots=2, sizes=(3,), tags=4),
+    Protocol("LL8, two shots, 4 ranks, one of them an owner", 4, shots=2, tags=4),
+    Protocol("F16, two shots, 2 ranks, one of them an owner", 2, "sentinel", 5, shots=2),
+    Protocol("F16, two shots, 2 ranks, a line each", 2, "sentinel", 5, shots=2, sizes=(2,)),
+    Protocol("F16, two shots, 2 ranks, changing sizes", 2, "sentinel", 5, shots=2, sizes=(2, 1)),
+    Protocol("F16, two shots, 3 ranks, one of them an owner", 3, "sentinel", 5, shots=2),
     Protocol("data then flag, fenced, 2 ranks", 2, "flag", 2, tags=4),
 )
 """What the kernels do, and the fenced flag for comparison."""
@@ -309,6 +341,13 @@ MUTANTS: tuple[Protocol, ...] = (
     Protocol("F16 with one generation too few", 2, "sentinel", 4),
     Protocol("F16 without the fence", 2, "sentinel", 5, fenced=False),
     Protocol("F16 that re-arms one call early", 2, "sentinel", 5, rearm_after=1),
+    Protocol(
+        "LL8, two shots, without refreshed lines", 2, shots=2, sizes=(2, 2, 1, 1, 1, 1, 1, 1), tags=8, scrub=False
+    ),
+    Protocol("F16, two shots, with one generation too few", 2, "sentinel", 4, shots=2),
+    Protocol("F16, two shots, without the fence", 2, "sentinel", 5, shots=2, fenced=False),
+    Protocol("F16, two shots, that re-arms one call early", 2, "sentinel", 5, shots=2, sizes=(2,), rearm_after=1),
+    Protocol("F16, two shots, that re-arms no sums", 2, "sentinel", 5, shots=2, sizes=(2,), rearm_sums=False),
     Protocol("data then flag without the fence", 2, "flag", 2, tags=4, fenced=False),
 )
 """What must be found wrong."""

@@ -128,7 +128,6 @@ class VirtualWorld:
         layout, lines = self.layout, variant.lines(rows)
         tag = 1
         sentinel = variant.line is Line.F16
-        phase = layout.sentinel_phase if sentinel else layout.tagged_phase
         area = layout.sentinel_offset if sentinel else layout.tagged_offset + tag * layout.tagged_generation
         for peer in range(self.world):
             if peer == rank:
@@ -138,16 +137,14 @@ class VirtualWorld:
             for copy in range(HEADER_LINES):
                 for place, word in enumerate(header):
                     self.segment.word(slot + layout.header(tag) + CELL_BYTES * copy + 8 * place).value = word
-            for shot in range(variant.shots):
-                line = np.full((lines, 4), 0x3F803F80 + peer, np.uint32)
-                if not sentinel:
-                    line[:, 3] = tag
-                    if variant.line is Line.LL8:
-                        line[:, 1] = tag
-                ctypes.memmove(self.segment.address + slot + area + shot * phase, line.ctypes.data, line.nbytes)
+            line = np.full((lines, 4), 0x3F803F80 + peer, np.uint32)
+            if not sentinel:
+                line[:, 3] = tag
+                if variant.line is Line.LL8:
+                    line[:, 1] = tag
+            ctypes.memmove(self.segment.address + slot + area, line.ctypes.data, line.nbytes)
         if sentinel:
-            used = lines | (0x80000000 if variant.shots == 2 else 0)
-            words = np.array([SENTINEL_GENERATIONS, 0] + [used] * 8, np.uint32).view(np.uint8)
+            words = np.array([SENTINEL_GENERATIONS, 0] + [lines] * 8, np.uint32).view(np.uint8)
             self.states[rank][8:48].copy_(torch.from_numpy(words))
         torch.cuda.synchronize()
 

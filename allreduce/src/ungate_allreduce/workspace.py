@@ -199,7 +199,6 @@ class Workspace:
         """Whether a message fits into the slot; a kernel of one rank alone uses no slot."""
         return variant.world == 1 or (
             variant.lines(rows) <= self.layout.capacity(variant.line)
-            and (variant.shots == 1 or self.layout.phases == 2)
             and rows * variant.partials_a_row * 8 <= PARTIAL_BYTES
         )
 

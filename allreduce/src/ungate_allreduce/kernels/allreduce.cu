@@ -78,10 +78,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
   bool failed = false;
   Wait wait = {0u, 0ull};
 #if LINE_WORDS == 4
-  const u64 phase = p.sentinel_phase;
   u32 used = 0u;
-#else
-  const u64 phase = p.tagged_phase;
 #endif
 
 #if PATTERN
@@ -162,6 +159,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
       if (first && REARM_EARLY(p)) rearm(p, calls, used);
 #endif
     };
+#if SHOTS == 2
+    auto between = [&]() {
+#if LINE_WORDS == 4
+      if (first) rearm(p, calls, used);
+#endif
+    };
+#endif
     if (worker) {
 #if LINE_WORDS == 4
 #pragma unroll
@@ -218,13 +222,13 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
               part[v][w] = clean(part[v][w]);
               s_own[(v * THREADS + tid) * LINE_WORDS + w] = part[v][w];
             }
-            push(p, area + phase, mine[v], part[v], tag);
+            push(p, area, mine[v], part[v], tag);
           }
         }
         bool remote[VEC];
 #pragma unroll
         for (int v = 0; v < VEC; ++v) remote[v] = valid[v] && owner[v] != p.rank;
-        if (!failed) failed = !collect<VEC>(p, area + phase, line, owner, remote, word, tag, wait);
+        if (!failed) failed = !collect<VEC>(p, area, line, owner, remote, word, tag, wait, between);
       }
       BAR_SYNC(3, THREADS);
 #pragma unroll
@@ -298,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, 1) allreduce(const __grid_co
 #if WORLD > 1
     if (first && tid == THREADS) advance(p, tag, calls, prior);
 #if LINE_WORDS == 4
-    if (first && worker && !failed && !REARM_EARLY(p)) rearm(p, calls, used);
+    if (first && worker && !failed && REARM_LATE(p)) rearm(p, calls, used);
 #endif
 #endif
 

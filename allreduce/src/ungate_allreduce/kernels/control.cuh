@@ -16,19 +16,16 @@ struct Params {
   u64 partials;       // device memory, 8 bytes a leaf: float | tag << 32
   u64 report;         // this rank's report word, host memory
   u64 reports;        // report word of rank 0; rank r's is 64 * r bytes further
-  u64 tagged_offset;  // LL8 and F12 area of a slot: [2 generations][phases][lines]
+  u64 tagged_offset;  // LL8 and F12 area of a slot: [2 generations][lines]
   u64 tagged_generation;
-  u64 tagged_phase;
-  u64 sentinel_offset;  // F16 area of a slot: [5 generations][phases][lines]
+  u64 sentinel_offset;  // F16 area of a slot: [5 generations][lines]
   u64 sentinel_generation;
-  u64 sentinel_phase;
   u64 source[WORLD];  // where this rank reads rank r's slot
   u64 target[TARGETS];  // where this rank writes its own slot: once for a shared slot, once a peer for push
   u32 rank;
   u32 rows;  // tokens, or elements for the plain operation
   u32 lines;
-  u32 tagged_lines;  // capacity of one phase of the tagged area
-  u32 phases;
+  u32 tagged_lines;  // capacity of one generation of the tagged area
   u32 describe;  // hash of everything that has to be the same on all ranks but the rows
   float epsilon;
   float inverse_hidden;
@@ -39,7 +36,7 @@ struct __align__(16) State {
   u32 status;  // 0, or the reason of the first abort
   u32 sentinel_calls;
   u32 arrivals;
-  u32 used[8];  // lines used in each sentinel generation (5 of 8); bit 31: second phase too
+  u32 used[8];  // lines used in each sentinel generation (5 of 8)
   u64 budget_ns;
   u64 timeouts;
 };

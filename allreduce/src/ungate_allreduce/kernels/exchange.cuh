@@ -107,15 +107,17 @@ DEV bool gather(const Params& p, u64 offset, const u32* line, const bool* valid,
   return true;
 }
 
-// Two-shot, second phase: line[v] as its owner reduced it.
-template <int COUNT>
+// Two-shot, second part: line[v] as its owner reduced it. A rank sends its peers the lines that they own and, reduced,
+// the lines that it owns itself, so every line of its slot is written once a call, as with one shot.
+template <int COUNT, typename Meanwhile>
 DEV bool collect(const Params& p, u64 offset, const u32* line, const u32* owner, const bool* valid,
-                 u32 (*out)[LINE_WORDS], u32 tag, Wait& wait) {
+                 u32 (*out)[LINE_WORDS], u32 tag, Wait& wait, Meanwhile meanwhile) {
   u32 raw[COUNT][4];
 #pragma unroll
   for (int v = 0; v < COUNT; ++v) {
     if (valid[v]) ld_line(p.source[owner[v]] + offset + 16ull * line[v], raw[v]);
   }
+  meanwhile();
   while (true) {
     int missing = -1;
 #pragma unroll
@@ -147,8 +149,10 @@ DEV u32 header_copies(const Params& p) {
 }
 
 #if LINE_WORDS == 4
-// Up to here re-arming fits into the time of the first poll; more would hold up the reads of other warps.
-#define REARM_EARLY(p) ((p).lines <= 2048u)
+// Up to here re-arming fits into the time of the first poll; more would hold up the reads of other warps. With two
+// shots it always goes behind the second push, which peers wait for, and overlaps the reads after it.
+#define REARM_EARLY(p) (SHOTS == 1 && (p).lines <= 2048u)
+#define REARM_LATE(p) (SHOTS == 1 && (p).lines > 2048u)
 
 // Puts the sentinel back into the generation of two calls ago. This rank has finished the call before this one, so
 // every peer has entered that call and finished the one before it: nobody reads there. The fence of the next call
@@ -156,13 +160,11 @@ DEV u32 header_copies(const Params& p) {
 DEV void rearm(const Params& p, u32 calls, u32 used) {
   const u64 old = p.sentinel_offset + ((calls + GENERATIONS - 2u) % GENERATIONS) * p.sentinel_generation;
 #pragma unroll 1
-  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < (used & 0x7fffffffu); i += gridDim.x * THREADS) {
+  for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < used; i += gridDim.x * THREADS) {
 #pragma unroll
     for (int k = 0; k < TARGETS; ++k) {
       if (TARGETS > 1 && k == (int)p.rank) continue;
-      const u64 at = p.target[k] + old + 16ull * i;
-      st_words(at, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
-      if (used >> 31) st_words(at + p.sentinel_phase, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
+      st_words(p.target[k] + old + 16ull * i, SENTINEL, SENTINEL, SENTINEL, SENTINEL);
     }
   }
 }
@@ -219,19 +221,16 @@ DEV void advance(const Params& p, u32 tag, u32 calls, u32 prior) {
     s->epoch = tag;
 #if LINE_WORDS == 4
     s->sentinel_calls = calls + 1u;
-    s->used[calls % GENERATIONS] = p.lines | (SHOTS == 2 ? 0x80000000u : 0u);
+    s->used[calls % GENERATIONS] = p.lines;
 #endif
   }
   if (blockIdx.x != 0) return;
   const u32 spare = (tag >> 1) % p.tagged_lines;
   if (LINE_WORDS != 4 && spare < p.lines) return;
-#pragma unroll 1
-  for (u32 phase = 0; phase < p.phases; ++phase) {
-    const u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + phase * p.tagged_phase + 16ull * spare;
+  const u64 at = p.tagged_offset + (tag & 1u) * p.tagged_generation + 16ull * spare;
 #pragma unroll
-    for (int k = 0; k < TARGETS; ++k) {
-      if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
-    }
+  for (int k = 0; k < TARGETS; ++k) {
+    if (TARGETS == 1 || k != (int)p.rank) st_tagged(p.target[k] + at, 0u, 0u, tag);
   }
 }
 #endif
