@@ -6,7 +6,7 @@ setup:
 
 # the quick tests
 test *args:
-    .venv/bin/python -m pytest {{args}}
+    .venv/bin/python -m pytest -n logical --dist loadfile {{args}}
 
 # style, types and the direction of imports
 lint:
