@@ -36,7 +36,7 @@ def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: P
     from ungate.model import KNOWN_ARCHS, Target
     from ungate.scan import scan
     from ungate.trace import Trace
-    from ungate.trace.contradictions import chains_with_defaults, contradictions
+    from ungate.trace.lint import lint as contradictions
 
     aim = Target.parse(target) if target else None
     only = (aim.number,) if aim is not None else KNOWN_ARCHS
@@ -47,16 +47,13 @@ def lint(what: tuple[str, ...], target: str | None, site: Path | None, python: P
         trace = Trace(packages, found, aim or Target(KNOWN_ARCHS[-1]))
         loaded = [recipes.load(name) for name in recipes.names()]
         named = [chain for recipe in loaded if _fits(recipe, packages) for chain in trace.ways(recipe)]
-        chains = chains_with_defaults(trace, named)
-    findings = tuple(
-        dict.fromkeys(finding for chain in chains for finding in contradictions(chain, only, trace.corpus))
-    )
+        report("comparing what is let in with what is refused")
+        findings, followed = contradictions(trace, only, named)
     if as_json:
         read = [{"name": package.name, "version": package.version} for package in packages]
-        features = list(dict.fromkeys(chain.feature for chain in chains))
-        document({"target": str(aim) if aim else None, "packages": read, "features": features, "findings": findings})
+        document({"target": str(aim) if aim else None, "packages": read, "features": followed, "findings": findings})
     else:
-        _print(findings, len({chain.feature for chain in chains}), packages)
+        _print(findings, len(followed), packages)
     return Exit.FINDINGS if findings else Exit.DONE
 
 

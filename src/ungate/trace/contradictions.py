@@ -19,7 +19,7 @@ from ungate.trace.chain import Trace
 from ungate.trace.corpus import Corpus
 from ungate.trace.flags import set_under
 
-__all__ = ["chains_with_defaults", "contradictions"]
+__all__ = ["chains_with_defaults", "contradictions", "stops"]
 
 
 def chains_with_defaults(trace: Trace, named: Iterable[Chain] = ()) -> tuple[Chain, ...]:
@@ -65,11 +65,11 @@ def _refusing(hop: Hop, corpus: Corpus | None) -> Iterator[Gate]:
         yield from (gate for gate in hop.gates if gate.file.endswith(".py") and gate.passes.decided)
     if corpus is not None and hop.kind in ("source", "include", "kernel"):
         for gate in hop.gates:
-            if gate.pattern == _HOST and gate.passes.decided and gate.reached is Reached.YES and _stops(gate, corpus):
+            if gate.pattern == _HOST and gate.passes.decided and gate.reached is Reached.YES and stops(gate, corpus):
                 yield gate
 
 
-def _stops(gate: Gate, corpus: Corpus) -> bool:
+def stops(gate: Gate, corpus: Corpus) -> bool:
     """Whether a comparison of host code ends in an error: it guards one, or it is what a check macro asks for."""
     if gate.sense is Sense.REFUSE:
         return True
