@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.trace.conftest import TARGET, gate
 
@@ -113,3 +115,12 @@ def test_every_way_of_asking_comes_to_the_same_ends(lab: tuple[Package, ...], qu
     chains = ask(Trace(lab, ScanResult(()), TARGET), question)
     assert (chains[0].hops[0].kind, chains[0].hops[0].symbol) == ("flag", "--enable-fused-allreduce")
     assert chains[0].hops[-1].symbol == "lab_kernel_lamport_one_shot_allreduce_norm"
+
+
+def test_a_library_without_an_engine_beside_it_leaves_open_what_is_called(lab: tuple[Package, ...]) -> None:
+    """SGLang's own kernels are of that kind: the library is the engine, and nothing shows what it does not call."""
+    recipe = replace(recipes.load("lab-allreduce-fusion"), packages=("lab-kernels",), attribute="", flag="")
+    gates = (gate(TWO_SHOT, line(lab, TWO_SHOT, "__CUDA_ARCH__ >= 900"), {90}),)
+    alone = chain(recipe, lab[:1], ScanResult(gates), TARGET)
+    reached = [found.reached for hop in (*alone.hops, *alone.apart) for found in hop.gates if found.file == TWO_SHOT]
+    assert reached and Reached.NO not in reached

@@ -14,11 +14,14 @@ _MOST = 200  # names followed upwards before the question is left open
 
 def mentioned(graph: Graph, build: Scope, export: str, engines: Iterable[str]) -> bool:
     """Whether any file of the engine packages holds the export's name, or the name of any function that leads
-    to it inside the library. False is a proof that the engine does not call it by name.
+    to it inside the library. False is a proof that the engine does not call it by name; where the library is the only
+    package, it may be the engine itself, and nothing is proved.
 
     A function that makes an inner function and hands it out under its own name does not lead to it: whoever
     calls it uses that name."""
     engines = frozenset(engines)
+    if not engines:
+        return True
     library = graph.corpus.owner[build.module.file].name
     pending = [export]
     seen: set[str] = set()
