@@ -117,8 +117,24 @@ def test_a_rank_past_its_deadline_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_
     assert time.monotonic() - begin < 10
 
 
-def _sleeping(popen: Any) -> Any:
+def test_a_rank_that_fails_ends_the_others_long_before_their_deadline(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/sleep")
+    monkeypatch.setattr(cli, "GRACE_S", 0.2)
+    options = argparse.Namespace(gpus=3, hidden=1, dtype="float32", max_bytes=8, deadline=50.0)
+    monkeypatch.setattr(subprocess, "Popen", _sleeping(subprocess.Popen, fails=1))
+    begin = time.monotonic()
+    assert cli._ranks(options, "nccl", {}, {}) is None
+    assert time.monotonic() - begin < 10
+    said = capsys.readouterr().err
+    assert "Rank 1 of the job 'nccl' ended with exit code 1." in said
+    assert "Rank 2 of the job 'nccl' ended with exit code -9." in said
+
+
+def _sleeping(popen: Any, fails: int = -1) -> Any:
     def start(argv: list[str], **options: Any) -> Any:
-        return popen([argv[0], "60"], **options)
+        wrong = argv[-2:] == ["--rank", str(fails)]
+        return popen([argv[0], "no time" if wrong else "60"], stderr=subprocess.DEVNULL, **options)
 
     return start

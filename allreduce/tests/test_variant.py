@@ -86,4 +86,9 @@ def test_fitting_keeps_lines_in_registers() -> None:
     wide = Variant(16, Dtype.BFLOAT16, Line.LL8, 1, 16384, 256)
     assert fitting(wide).lines_a_thread * int(wide.line) <= 8
     assert fitting(BASE) == BASE
+    # 512 threads share the registers that 128 have: these spilled with four and with two lines a thread.
+    for world, lines in ((4, 2), (8, 1)):
+        many = Variant(world, Dtype.BFLOAT16, Line.LL8, 1, 8192, 512)
+        assert fitting(many).lines_a_thread == lines
+        assert fitting(replace(many, threads=128)).lines_a_thread == 8
     assert fitting(replace(BASE, hidden=0)) == replace(BASE, hidden=0)

@@ -214,14 +214,19 @@ def fitting(variant: Variant) -> Variant:
     """The variant with the fewest parts a row whose lines stay in registers.
 
     A thread holds its own lines, the residual, the weight, the sum and one batch of peers' lines. With 16 data
-    words of each (8 when more than 8 peers' lines are in flight, or two-shot keeps a second copy) no kernel
-    of the default table spills, which the tests assert from the compiler's report.
+    words of each (8 when more than 8 peers' lines are in flight, or two-shot keeps a second copy; fewer where many
+    threads share the registers and many peers' lines fill them) no kernel of the tuner spills, which the tests assert
+    from the compiler's report.
     """
     if not variant.hidden:
         return variant
     limit = 8 if variant.world > 8 or variant.shots == 2 or variant.line is Line.F12 or not variant.aligned else 16
     if variant.dtype is Dtype.FLOAT32:
         limit = min(limit, 8)
+    if variant.world > 3 and variant.threads > 256:
+        limit = min(limit, 4)
+    if variant.world > 4 and variant.shots == 1 and variant.threads > 128:
+        limit = min(limit, 8 if variant.threads <= 256 else 2)
     chosen = variant
     while chosen.lines_a_thread * int(chosen.line) > max(limit, int(chosen.line)) and chosen.split < 64:
         chosen = replace(chosen, split=chosen.split * 2)
