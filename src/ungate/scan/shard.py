@@ -135,6 +135,7 @@ class Shard:
     def extend(self, names: frozenset[bytes]) -> frozenset[bytes]:
         """Look for names that are answers elsewhere; returns the answers that become known by that."""
         self.known |= names
+        self.evaluator.common.update(name.decode() for name in names)
         touched = []
         for file, source in self.python.items():
             if file in self.unread or (data := self._data(source)) is None:

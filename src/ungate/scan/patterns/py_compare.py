@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ungate.model import Form
+from ungate.scan.asked import asked
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.python.file import PythonFile
@@ -27,20 +27,8 @@ __all__ = ["SAMPLES", "find"]
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every test in which something is compared with numbers or names of archs."""
     for question in file.questions:
-        if question.compares:
-            yield Draft(
-                line=question.line,
-                end_line=question.end_line,
-                condition=question.condition,
-                text=" ".join(file.module.text(question.span).split()),
-                role="define" if question.context == "return" else "test",
-                form=Form.PYTHON_EXPRESSION,
-                span=question.span,
-                sense=question.sense,
-                symbol=question.symbol,
-                names=question.names,
-                kind="error-raise" if question.context == "assert" else "",
-            )
+        if question.compares and question.context != "case":
+            yield asked(file, question, "define" if question.context == "return" else "test")
 
 
 _READ = "import torch\nmajor, minor = torch.cuda.get_device_capability()\n"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ungate.model import Form
+from ungate.scan.asked import asked
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.python.file import PythonFile
@@ -26,20 +26,8 @@ __all__ = ["SAMPLES", "find"]
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every test made of predicates and flags alone."""
     for question in file.questions:
-        if question.named and not question.compares:
-            yield Draft(
-                line=question.line,
-                end_line=question.end_line,
-                condition=question.condition,
-                text=" ".join(file.module.text(question.span).split()),
-                role="use",
-                form=Form.PYTHON_EXPRESSION,
-                span=question.span,
-                sense=question.sense,
-                symbol=question.symbol,
-                names=question.names,
-                kind="error-raise" if question.context == "assert" else "",
-            )
+        if question.named and not question.compares and question.context not in ("case", "lookup"):
+            yield asked(file, question, "use")
 
 
 _DEFINED = """\

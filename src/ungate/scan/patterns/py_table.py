@@ -6,7 +6,8 @@
 
     compat.py:29  passes sm_100 sm_103 sm_120
 
-Keys are ``"sm_90"``, ``"9.0"``, ``(9, 0)`` or, where the table's name speaks of capabilities, ``90`` or a major.
+Keys are ``"sm_90"``, ``"9.0"``, ``(9, 0)`` or, where the table's name speaks of capabilities or a capability is looked
+up in it, here or in another file, ``90`` or a major.
 A table whose entries are themselves tests is left to its entries.
 """
 
@@ -37,6 +38,7 @@ _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every dictionary display whose keys are all capabilities or arch names."""
     named: dict[int, str] = {}
+    file.questions  # noqa: B018 - asking them is what finds the tables that are looked up
     for node, scope, unit in file.walk(_TEXT, ast.Assign, ast.AnnAssign, ast.keyword, ast.Dict):
         match node:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=ast.Dict() as value):
@@ -51,7 +53,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
                     continue
                 form, archs = listed
                 name = named.get(id(node), "")
-                if form is Form.INT_LIST and not _MEANS.search(name):
+                if form is Form.INT_LIST and not _MEANS.search(name) and not file.looks_up(name):
                     continue
                 if (
                     form is Form.STRING_LIST
@@ -83,6 +85,18 @@ SAMPLES = (
     Nothing("versions of a package", 'FEATURES = {"2.0": 1, "2.1": 2}\n'),
     Nothing(
         "entries that are tests", 'def f():\n    return {"sm90": has_sm90(), "sm100": has_sm100()}\nhas_sm90 = 1\n'
+    ),
+    Finds(
+        "majors that are looked up",
+        "import torch\n_SIZES = {9: {2: 64}, 10: {2: 64}}\n\ndef f(n):\n"
+        "    sizes = _SIZES.get(torch.cuda.get_device_capability()[0])\n    return sizes is not None and n in sizes\n",
+        {2: (90, 100, 103, 107)},
+    ),
+    Finds(
+        "numbers that are looked up through an attribute",
+        "class A:\n    SIZES = {80: 1, 90: 2}\n\n    def f(self, device):\n"
+        "        cap = device.get_device_capability()\n        return self.SIZES[cap[0] * 10 + cap[1]]\n",
+        {2: (80, 90)},
     ),
     Finds("names of archs", 'SIZES = {"sm_100": 512, "sm_103": 512}\n', {1: (100, 103)}),
     Finds("versions of the capability", 'SIZES = {\n    "9.0": 1,\n    "10.0": 2,\n}\n', {1: (90, 100)}),

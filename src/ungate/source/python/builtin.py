@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ungate.source.condition import All, Either, speaks
 from ungate.source.python.capability import Capability, capability_number
 from ungate.source.python.operators import settle, subscript, truth
+from ungate.source.python.tables import UNKNOWN_KEY, look_up
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Instance, ModuleValue, Value, is_answer, lift
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["builtin", "method"]
 
 _CUDA_NAME = re.compile(r"(?:sm_?|compute_?)?\d", re.IGNORECASE)
+_LONGEST_RANGE = 2000
 _TYPES = {"int": int, "str": str, "tuple": tuple, "list": list, "dict": dict, "bool": bool, "set": set}
 
 
@@ -27,16 +29,19 @@ def builtin(ev: Evaluator, name: str, arguments: list[Value], node: ast.Call, fr
         case "any" | "all":
             return _quantified(first, name == "any")
         case "bool":
-            return first if is_answer(first) else settle(truth(first)) if isinstance(first, Each) else FREE
+            return first if is_answer(first) else settle(truth(first)) if isinstance(first, Each | ByArch) else FREE
         case "int" | "str" | "float":
             if isinstance(first, ByArch):
                 make = {"int": int, "str": str, "float": float}[name]
                 return lift(lambda item: item if isinstance(item, Capability) else make(item), first)
             return lift(_TYPES.get(name, float), first)
         case "tuple" | "list" | "set" | "frozenset" | "sorted" | "reversed":
-            if isinstance(first, list | tuple | set | dict):
+            if isinstance(first, list | tuple | set | dict | range) and not isinstance(first, Capability):
                 return list(first)
             return first if isinstance(first, Each | ByArch) else FREE
+        case "range" if arguments and all(type(each) is int for each in arguments):
+            numbers = range(*arguments[:3]) if 0 not in arguments[2:] else range(0)
+            return numbers if len(numbers) <= _LONGEST_RANGE else FREE
         case "map":
             return arguments[1] if len(arguments) > 1 and isinstance(arguments[1], ByArch | Each) else FREE
         case "filter" | "enumerate" | "zip":
@@ -67,6 +72,8 @@ def _quantified(value: Value, some: bool) -> Value:
     if isinstance(value, list | tuple):
         terms = tuple(truth(item) for item in value)
         return settle(Either(terms) if some else All(terms))
+    if isinstance(value, ByArch) and all(item is FOG or isinstance(item, list) for item in value.items):
+        return lift(any if some else all, value)
     return FREE
 
 
@@ -86,11 +93,11 @@ def method(of: Value, name: str, arguments: list[Value]) -> Value:
     """A method call on a constant, a collection or a per-arch value."""
     if isinstance(of, dict):
         if name == "get" and arguments:
+            if isinstance(arguments[0], ByArch):
+                return look_up(of, arguments[0], arguments[1] if len(arguments) > 1 else None)
             found = subscript(of, arguments[0])
             return found if found is not FREE else arguments[1] if len(arguments) > 1 else FREE
-        if name in ("keys", "items"):
-            return FREE
-        return FREE
+        return list(of) if name == "keys" and UNKNOWN_KEY not in of else FREE
     if isinstance(of, ByArch):
         return lift(lambda item, *rest: _of_item(item, name, rest), of, *arguments)
     if isinstance(of, str) and name in ("startswith", "endswith", "format", "lower", "upper", "replace", "strip"):

@@ -12,6 +12,7 @@ from ungate.model import KNOWN_ARCHS
 from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
 from ungate.source.python.interpret import run
+from ungate.source.python.scopes import last
 from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call
 from ungate.source.python.values import (
     FOG,
@@ -56,9 +57,21 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
         return builtin(ev, spelled, arguments, node, frame)
     if isinstance(function, ByArch | Each) and not isinstance(node.func, ast.Name | ast.Attribute):
         return function
-    if (function is FREE or isinstance(function, ModuleValue)) and _ignores(spelled, node):
+    looks_up = function is FREE and _looks_up(spelled, node)
+    if (function is FREE or isinstance(function, ModuleValue)) and not looks_up and _ignores(spelled, node):
         return FREE
     arguments = [ev.value(each, frame) for each in node.args]
+    if looks_up and isinstance(arguments[0], ByArch):
+        with ev.unfocused():
+            function = ev.value(node.func, frame)
+    if spelled == "get" and len(arguments) == 2 and _is_empty(node.args[1]):
+        arguments[1] = ()
+    if (
+        isinstance(function, MethodValue)
+        and isinstance(function.of, dict)
+        and isinstance(next(iter(arguments), None), ByArch)
+    ):
+        ev.tables.add(last(node.func.value))
     keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
     value = apply(ev, function, arguments, keywords, spelled, frame.depth)
     if (value is FREE or value is None) and is_capability_call(spelled) and not _elsewhere(node.func):
@@ -88,6 +101,25 @@ def _ignores(spelled: str, node: ast.Call) -> bool:
     if len(node.args) == 1 and not node.keywords and isinstance(node.args[0], _MAY_BE_FUNCTION):
         return False
     return not _asks(spelled)
+
+
+def _looks_up(spelled: str, node: ast.Call) -> bool:
+    """Whether a call may be ``table.get(capability, default)`` of a table whose name is not followed."""
+    return (
+        spelled == "get"
+        and isinstance(node.func, ast.Attribute)
+        and 1 <= len(node.args) <= 2
+        and not isinstance(node.args[0], ast.Constant | ast.JoinedStr)
+    )
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """Whether an expression is a new empty collection."""
+    match node:
+        case ast.Call(func=ast.Name(id="set" | "frozenset" | "tuple" | "list" | "dict"), args=[], keywords=[]):
+            return True
+        case _:
+            return False
 
 
 _QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family")
@@ -225,6 +257,10 @@ def interpret(
     key = _key(function, arguments, keywords)
     if key is not None and key in ev.memo:
         return ev.memo[key]
+    passing = (key, ev.epoch)
+    if key is not None and passing in ev.memo:
+        return ev.memo[passing]
+    pruned = ev.pruned
     mark = (id(function.node), "run")
     if mark in ev.busy:
         return FREE
@@ -233,8 +269,10 @@ def interpret(
         value = run(ev, function, arguments, keywords, depth)
     finally:
         ev.busy.discard(mark)
+    if is_answer(value) and not any(item is True or item is FOG for item in value.items):
+        value = FREE  # what no architecture passes is closed for another reason
     if key is not None and ev.spent < 5000:
-        ev.memo[key] = value
+        ev.memo[key if ev.pruned == pruned else passing] = value
     return value
 
 

@@ -43,10 +43,11 @@ def archs_of_name(text: str, *, bare: bool = False) -> frozenset[int] | None:
         return None
     if not 30 <= number <= 130:
         return None
+    if number == 101:  # what sm_110 was before CUDA 13
+        number = 110
     if suffix == "x":
         return frozenset(arch for arch in KNOWN_ARCHS if arch // 10 == number // 10)
     if suffix == "f":
-        # sm_110 was sm_101 before CUDA 13 and is no member of the 100 family.
         return _family(number) - {107}
     return frozenset({number})
 

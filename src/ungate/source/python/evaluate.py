@@ -12,18 +12,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ungate.source.condition import All, Always, Condition, Either, Free, Not, speaks
+from ungate.model import KNOWN_ARCHS
+from ungate.source.condition import All, Always, Condition, Either, Free, Not, evaluate, speaks
 from ungate.source.python import calls, names
 from ungate.source.python.capability import Capability
 from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
-from ungate.source.python.scopes import Scope
+from ungate.source.python.scopes import Scope, last
+from ungate.source.python.tables import UNKNOWN_KEY
 from ungate.source.python.tokens import telling
-from ungate.source.python.values import FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
+from ungate.source.python.values import FOG, FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
 from ungate.source.python.world import World
 
 __all__ = ["Evaluator", "Frame"]
 
 _BUDGET = 6000
+_UNROLLED = 64
 
 
 @dataclass(eq=False, slots=True)
@@ -45,7 +48,9 @@ class Evaluator:
     """Evaluates over a world of modules. ``attributes`` tells what an attribute of an unknown object comes to.
 
     ``memo`` holds what names come to, ``read`` what expressions at their own place do; each with its node, so that the
-    identity of a node that was made for a question is not given to another.
+    identity of a node that was made for a question is not given to another. ``tables`` are the names of the tables in
+    which a capability was looked up, ``common`` the names that are answers somewhere: a function of another file may
+    read such a name although the file that calls it does not.
     """
 
     world: World
@@ -57,6 +62,8 @@ class Evaluator:
     spent: int = 0
     pruned: int = 0
     epoch: int = 0
+    tables: set[str] = field(default_factory=set)
+    common: set[str] = field(default_factory=set)
 
     def concentrate(self, names: Collection[str] | None) -> None:
         """From now on follow, of the names of modules and classes, only these and telling ones (None: all)."""
@@ -65,7 +72,7 @@ class Evaluator:
 
     def worth(self, name: str) -> bool:
         """Whether a name of a module or class is followed: always, unless the evaluator is focused on a few."""
-        if self.focus is None or name in self.focus or telling(name):
+        if self.focus is None or name in self.focus or name in self.common or telling(name):
             return True
         self.pruned += 1
         return False
@@ -100,6 +107,17 @@ class Evaluator:
             self.read[key] = (node, value)
         return value
 
+    def beside(self, node: ast.expr, frame: Frame, other: Value) -> Value:
+        """The value of what meets a capability in a comparison or a table: a name is followed whatever it is."""
+        value = self.value(node, frame)
+        if value is not FREE or self.focus is None or not isinstance(other, ByArch | Each):
+            return value
+        named = node.func if isinstance(node, ast.Call) and not node.args else node
+        if not isinstance(named, ast.Name | ast.Attribute | ast.Subscript):
+            return value
+        with self.unfocused():
+            return self.value(node, frame)
+
     def forget(self) -> None:
         """Drop the values of expressions; those of names are kept."""
         self.read.clear()
@@ -133,13 +151,18 @@ def _constant(_: Evaluator, node: Any, __: Frame) -> Value:
 
 def _bool_op(ev: Evaluator, node: Any, frame: Frame) -> Value:
     values = [ev.value(each, frame) for each in node.values]
+    joins = isinstance(node.op, ast.And)
+    # a constant that is worked out (a setting, a size) is taken as :meth:`Evaluator.condition` takes it: free
+    terms = tuple(
+        Free("") if isinstance(value, bool) and not isinstance(each, ast.Constant) else truth(value)
+        for each, value in zip(node.values, values, strict=True)
+    )
+    tree: Condition = All(terms) if joins else Either(terms)
     for value in values:
         if isinstance(value, Each):
             return value
-        if isinstance(value, ByArch) and not is_answer(value):
+        if isinstance(value, ByArch) and not is_answer(value) and not (joins and speaks(tree)):
             return value
-    terms = tuple(truth(value) for value in values)
-    tree: Condition = All(terms) if isinstance(node.op, ast.And) else Either(terms)
     spoken = tuple(dict.fromkeys(name for value in values if isinstance(value, ByArch) for name in value.names))
     if not speaks(tree):
         decisive = isinstance(node.op, ast.Or)
@@ -154,8 +177,8 @@ def _unary(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if isinstance(node.op, ast.Not):
         if isinstance(value, Each):
             return settle(Not(value.when))
-        if isinstance(value, ByArch) and not speaks(truth(value)):
-            return FREE
+        if isinstance(value, ByArch) and not is_answer(value):
+            return settle(Not(truth(value)), value.names)
         return lift(lambda item: not item, value) if value is not FREE else FREE
     if isinstance(node.op, ast.USub):
         return lift(lambda item: -item, value)
@@ -166,9 +189,13 @@ def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
     result: Value = None
     left = ev.value(node.left, frame)
     for op, comparator in zip(node.ops, node.comparators, strict=True):
-        right = ev.value(comparator, frame)
+        right = ev.beside(comparator, frame, left)
+        if left is FREE and result is None:
+            left = ev.beside(node.left, frame, right)
         answer = compare(op, left, right)
         result = answer if result is None else settle(All((truth(result), truth(answer))))
+        if isinstance(right, dict) and isinstance(left, ByArch):
+            ev.tables.add(last(comparator))
         left = right
     return result
 
@@ -218,11 +245,10 @@ def _dict(ev: Evaluator, node: Any, frame: Frame) -> Value:
         return FREE
     for key, item in zip(node.keys, node.values, strict=True):
         name = ev.value(key, frame) if key is not None else FREE
-        if isinstance(name, str | int | tuple):
-            try:
-                made[name] = ev.value(item, frame)
-            except TypeError:
-                continue
+        try:
+            made[name if isinstance(name, str | int | tuple) else UNKNOWN_KEY] = ev.value(item, frame)
+        except TypeError:
+            made[UNKNOWN_KEY] = FREE
     return made
 
 
@@ -244,10 +270,16 @@ def _subscript(ev: Evaluator, node: Any, frame: Frame) -> Value:
     of = ev.value(node.value, frame)
     if isinstance(node.slice, ast.Slice):
         return of if isinstance(of, ByArch | Each) else FREE
-    return subscript(of, ev.value(node.slice, frame))
+    index = ev.value(node.slice, frame)
+    of = ev.beside(node.value, frame, index) if of is FREE else of
+    if isinstance(of, dict) and isinstance(index, ByArch):
+        ev.tables.add(last(node.value))
+    return subscript(of, index)
 
 
 def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    if len(node.generators) == 1 and (listed := _unrolled(ev, node, frame)) is not None:
+        return listed
     env: dict[str, Value] = {}
     inner = Frame(frame.scope, frame.line, env, frame, frame.depth + 1)
     tests: list[Condition] = []
@@ -259,6 +291,33 @@ def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if isinstance(element, ByArch) or speaks(when):
         return Each(element, when)
     return FREE
+
+
+def _unrolled(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    """A comprehension over constants as a list, per arch where its tests ask for the arch; None for others."""
+    (generator,) = node.generators
+    of = ev.value(generator.iter, frame)
+    if not isinstance(of, list | tuple | dict | range) or isinstance(of, Capability) or not 0 < len(of) <= _UNROLLED:
+        return None
+    found: list[tuple[Condition, Value]] = []
+    for item in of:
+        env: dict[str, Value] = {}
+        inner = Frame(frame.scope, frame.line, env, frame, frame.depth + 1)
+        names.unpack(ev, generator.target, item, env)
+        tests = [settle_test(ev, test, inner) for test in generator.ifs]
+        if False not in tests:
+            found.append((All(tuple(truth(test) for test in tests)), ev.value(node.elt, inner)))
+    if not any(speaks(when) for when, _ in found):
+        return [value for _, value in found]
+
+    def at(index: int, arch: int) -> Value:
+        answers = [evaluate(when, arch) for when, _ in found]
+        if None in answers:
+            return FOG
+        kept = [value for answer, (_, value) in zip(answers, found, strict=True) if answer]
+        return [value.items[index] if isinstance(value, ByArch) else value for value in kept]
+
+    return ByArch(tuple(at(index, arch) for index, arch in enumerate(KNOWN_ARCHS)))
 
 
 def _named(ev: Evaluator, node: Any, frame: Frame) -> Value:

@@ -8,14 +8,17 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TypeGuard
 
+from ungate.source.condition import speaks as speaks_of_arch
 from ungate.source.matcher import Matcher, named
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.leading import leading
+from ungate.source.python.lookups import is_table, looked_up, written
 from ungate.source.python.module import PythonModule, Recut, Unit
+from ungate.source.python.operators import truth
 from ungate.source.python.outline import Piece
 from ungate.source.python.questions import Question, questions
-from ungate.source.python.scopes import Binding, Scope
+from ungate.source.python.scopes import Binding, Scope, last
 from ungate.source.python.tokens import holds, places, speaks, telling, tells, words
 from ungate.source.python.values import (
     FREE,
@@ -238,7 +241,7 @@ class PythonFile:
         self.evaluator.concentrate({name.decode() for name in wanted})
         for unit, scope in taken:
             for name in self._answers(unit, scope):
-                if scope.kind == "module":
+                if scope.kind == "module" or (b"_" in name and self._is_property(unit, name)):
                     self._shared.add(name)
                 if name not in wanted:
                     found.add(name)
@@ -270,6 +273,12 @@ class PythonFile:
                         yield name
                 break
 
+    def _tabled(self, unit: Unit) -> Iterator[str]:
+        """Names from elsewhere that a piece looks capabilities up in."""
+        for name in looked_up(self.module.data, self._marks, unit.piece.start, unit.piece.end):
+            if all(each.kind == "from" for each in self.module.lookup(name)):
+                yield name
+
     def _returns(self, node: ast.stmt, unit: Unit, scope: Scope) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Whether what a function returns, or a test on the way there, may come to an answer by its text."""
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -279,7 +288,9 @@ class PythonFile:
         for each in waiting:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 return True
-            asked = each.value if isinstance(each, ast.Return) else getattr(each, "test", None)
+            asked = (
+                each.value if isinstance(each, ast.Return) else getattr(each, "test", getattr(each, "subject", None))
+            )
             if isinstance(asked, ast.expr):
                 start, end = self.module.span(asked, asked, unit.shift)
                 found = set(words(self.module.data[start:end]))
@@ -287,19 +298,36 @@ class PythonFile:
                     return True
             for name in ("body", "orelse", "finalbody"):
                 waiting.extend(getattr(each, name, ()))
+            for case in getattr(each, "cases", ()):
+                waiting.extend(case.body)
         return False
 
     def _answers(self, unit: Unit, scope: Scope) -> Iterator[bytes]:
         """Names that a piece binds to an answer about the architecture."""
+        for name in self._tabled(unit):
+            if (0, name) not in self._asked and not telling(name):
+                self._asked.add((0, name))
+                if is_table(self.answer(self.module.scope, name)):
+                    self._shared.add(name.encode())
         for name in self._candidates(unit, scope):
             if len(name) < SHORTEST or name.startswith("__") or telling(name) or (id(scope), name) in self._asked:
                 continue
             self._asked.add((id(scope), name))
             value = self.answer(scope, name)
-            if is_answer(value) or (
-                scope.kind == "module" and (isinstance(value, ByArch | Each) or flag_archs(value) is not None)
+            if speaks_of_arch(truth(value)) or (
+                (scope.kind == "module" or self._is_property(unit, name.encode()))
+                and (isinstance(value, ByArch | Each) or flag_archs(value) is not None)
             ):
                 yield name.encode()
+
+    def _is_property(self, unit: Unit, name: bytes) -> bool:
+        """Whether a member of a class is a property: such a name is read through objects in other files."""
+        node = unit.body[0]
+        return (
+            isinstance(node, ast.FunctionDef)
+            and node.name.encode() == name
+            and any(last(each) in ("property", "cached_property") for each in node.decorator_list)
+        )
 
     def answer(self, scope: Scope, name: str) -> Value:
         """What a name of a scope answers, called without arguments where it is a function."""
@@ -332,11 +360,18 @@ class PythonFile:
         if followed:
             marks = sorted([*marks, *(match.start() for match in named(followed).finditer(self.module.data))])
         self.evaluator.concentrate({name.decode() for name in followed})
+        self.evaluator.tables.clear()
         for unit, scope in units:
             found.extend(questions(self.module, self.evaluator, unit, scope, marks))
             self.evaluator.forget()
         self.evaluator.concentrate(None)
+        tables = (name for name in self.evaluator.tables if name and written(self.module.data, name))
+        self.follow(frozenset(name.encode() for name in tables))
         return found
+
+    def looks_up(self, name: str) -> bool:
+        """Whether a capability is looked up in the table of that name, here or in a file that it is imported into."""
+        return bool(name) and name.encode() in self.foreign
 
     def flags(self, node: ast.Name, scope: Scope) -> frozenset[int] | None:
         """The targets of a list of compiler flags that is read by the name of a module-level constant."""

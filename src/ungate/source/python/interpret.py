@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ungate.source.python import names
+from ungate.source.python.cases import branches
 from ungate.source.python.operators import choose, either_free
 from ungate.source.python.seeds import OTHER_MAKERS
 from ungate.source.python.values import FREE, ByArch, Each, FunctionValue, Instance, Value
@@ -114,6 +115,8 @@ class _Reader:
                     return _RAISED
                 case ast.If():
                     return self.fork(node, rest, env)
+                case ast.Match():
+                    return self.block([*branches(node), *rest], env)
                 case ast.For(target=target, iter=iterated):
                     from ungate.source.python.calls import element
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ungate.model import KNOWN_ARCHS
 from ungate.source.python.capability import Capability, archs_of_name
 from ungate.source.python.operators import choose
-from ungate.source.python.scopes import Binding, Scope
+from ungate.source.python.overrides import overridden
+from ungate.source.python.scopes import Binding, Scope, last
 from ungate.source.python.seeds import (
     CAPABILITY,
     TARGETS,
@@ -22,6 +23,7 @@ from ungate.source.python.seeds import (
     part_of_capability,
 )
 from ungate.source.python.values import (
+    FOG,
     FREE,
     ByArch,
     ClassValue,
@@ -73,13 +75,13 @@ def name(ev: Evaluator, node: Any, frame: Frame) -> Value:
     """An identifier."""
     spelled: str = node.id
     at: Frame | None = frame
-    last = frame
+    outermost = frame
     while at is not None:
         if at.env is not None and spelled in at.env:
             return _spoken(at.env[spelled], spelled)
-        last, at = at, at.outer
-    scope: Scope | None = last.scope if last.env is None else last.scope.parent
-    value = _static(ev, scope, spelled, frame.line if last.env is None else _END, frame.depth)
+        outermost, at = at, at.outer
+    scope: Scope | None = outermost.scope if outermost.env is None else outermost.scope.parent
+    value = _static(ev, scope, spelled, frame.line if outermost.env is None else _END, frame.depth)
     if value is FREE and named_archs(spelled) is not None:
         value = by_name(spelled)
     return _spoken(value, spelled)
@@ -130,10 +132,11 @@ def settled(ev: Evaluator, bindings: Sequence[Binding], spelled: str, line: int,
             break
     for each, value in reversed(chosen):
         if result is None and each is chosen[-1][0]:
-            result = value if not _constant(value) or not each.guards else _guarded(ev, each, value, FREE, depth)
+            result = value if not _constant(value) or not each.guards else _guarded(ev, each, value, _UNSET, depth)
         else:
             result = _guarded(ev, each, value, result, depth)
-    return result
+    # what is set on no way that was found is set before, or elsewhere
+    return FREE if isinstance(result, ByArch) and result.names == _UNSET.names else result
 
 
 def _constant(value: Value) -> bool:
@@ -154,9 +157,18 @@ def _guarded(ev: Evaluator, binding: Binding, value: Value, otherwise: Value, de
         answer = settle_test(ev, guard.test, _frame(binding.scope, binding.line, depth))
         if isinstance(answer, ByArch):
             test = answer if guard.holds else lift(lambda item: not item, answer)
+    if isinstance(otherwise, ByArch) and otherwise.names == _UNSET.names:
+        if not isinstance(test, ByArch):
+            return choose(test, value, FREE)
+        items = [value if holds is True else item for holds, item in zip(test.items, otherwise.items, strict=True)]
+        return ByArch(tuple(items), _UNSET.names if FOG in items else test.names)
     if otherwise is FREE and isinstance(test, ByArch):
         return FREE
     return choose(test, value, otherwise)
+
+
+_UNSET = ByArch((FOG,) * len(KNOWN_ARCHS), ("",))
+"""A name on the ways on which no binding was found so far."""
 
 
 def _bound(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Value:
@@ -280,7 +292,7 @@ def attribute(ev: Evaluator, node: Any, frame: Frame) -> Value:
         case Each():
             return FREE
         case _:
-            return _spoken(_unknown(ev, attr, _last(node.value)), attr)
+            return _spoken(_unknown(ev, attr, last(node.value)), attr)
 
 
 def _external(ev: Evaluator, value: ModuleValue, attr: str) -> Value:
@@ -288,18 +300,6 @@ def _external(ev: Evaluator, value: ModuleValue, attr: str) -> Value:
         return attr
     found = _unknown(ev, attr)
     return found if found is not FREE and not isinstance(found, FunctionValue) else value
-
-
-def _last(node: ast.AST) -> str:
-    match node:
-        case ast.Name(id=spelled):
-            return spelled
-        case ast.Attribute(attr=attr):
-            return attr
-        case ast.Call(func=function):
-            return _last(function)
-        case _:
-            return ""
 
 
 def _unknown(ev: Evaluator, attr: str, receiver: str = "") -> Value:
@@ -320,7 +320,7 @@ def class_member(ev: Evaluator, of: Instance | ClassValue, attr: str, depth: int
     owner = of.of if isinstance(of, Instance) else of
     if isinstance(of, Instance) and attr in of.fields:
         return of.fields[attr]
-    key = ("member", id(owner.scope), attr)
+    key = ("member", id(owner.scope), attr, isinstance(of, Instance))
     if key in ev.memo and not (isinstance(of, Instance) and of.fields):
         return ev.memo[key]
     with ev.unfocused():
@@ -334,15 +334,17 @@ def _member(ev: Evaluator, of: Instance | ClassValue, owner: ClassValue, attr: s
     bindings = list(owner.scope.lookup(attr)) or _assigned(owner, attr)
     if bindings:
         value = settled(ev, bindings, attr, _END, depth)
+        if value is None and (assigned := _assigned(owner, attr)):
+            value = settled(ev, assigned, attr, _END, depth)  # declared in the class, given by a method
         if isinstance(value, FunctionValue):
             bound = FunctionValue(value.node, value.scope, value.name, value.shift, of)
             decorators = getattr(value.node, "decorator_list", ())
-            if any(_last(each) in ("property", "cached_property") for each in decorators):
+            if any(last(each) in ("property", "cached_property") for each in decorators):
                 from ungate.source.python import calls
 
                 return calls.interpret(ev, bound, (), {}, depth)
             return bound
-        return value
+        return FOG if isinstance(of, Instance) and overridden(owner, attr, value) else value
     if attr not in ("__getattr__", "__getattribute__") and not attr.startswith("__"):
         value = probe(ev, owner, attr, depth)
         if value is not FREE:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ungate.model import KNOWN_ARCHS
-from ungate.source.condition import Always, Condition, Free, evaluate, speaks
+from ungate.source.condition import Always, Condition, evaluate, speaks
 from ungate.source.python.capability import Capability, NoCapability, capability_number
+from ungate.source.python.tables import held, identity, presence
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Value, as_condition, is_answer, lift
 
 __all__ = [
@@ -41,6 +42,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitOr: operator.or_,
     ast.BitAnd: operator.and_,
 }
+_INDICES = range(len(KNOWN_ARCHS))
 _FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
@@ -53,6 +55,8 @@ def _pair(op: type[ast.cmpop], left: Value, right: Value) -> Value:
     if isinstance(left, Capability):
         one, other = left.beside(right)
         return _ORDER[op](one, other)
+    if any(part is FOG for side in (left, right) if isinstance(side, tuple) for part in side):
+        return FOG
     if isinstance(left, bool) != isinstance(right, bool) or isinstance(left, str) != isinstance(right, str):
         raise NoCapability
     if left is None or right is None:
@@ -72,10 +76,10 @@ def _within(left: Value, right: Value) -> Value:
                 answers.append(_pair(ast.Eq, left, item))
             except NoCapability:
                 continue
-        if not answers and len(right):
-            raise NoCapability
+        if not answers:
+            raise NoCapability  # what is empty where it is written is filled elsewhere
         return any(answers)
-    if isinstance(right, str) and not isinstance(left, str):
+    if not len(right) or (isinstance(right, str) and not isinstance(left, str)):
         raise NoCapability
     if not isinstance(right, str) and right and all(isinstance(item, str) for item in right) != isinstance(left, str):
         raise NoCapability
@@ -88,13 +92,14 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
         if isinstance(right, Each) and isinstance(op, ast.In | ast.NotIn) and not isinstance(left, Each):
             return compare(ast.Eq() if isinstance(op, ast.In) else ast.NotEq(), right.element, left)
         return FREE
-    if not isinstance(left, ByArch) and not isinstance(right, ByArch):
-        if left is FREE or right is FREE:
-            return FREE
-    elif left is FREE or right is FREE:
-        return FREE
     if isinstance(op, ast.Is | ast.IsNot):
+        return identity(op, left, right)
+    if isinstance(op, ast.In | ast.NotIn) and left is FREE and isinstance(right, ByArch):
+        return held(op, right)
+    if left is FREE or right is FREE:
         return FREE
+    if left is FOG or right is FOG:
+        return FOG if isinstance(left, ByArch) or isinstance(right, ByArch) else FREE
     silent = False
 
     def one(a: Value, b: Value) -> Value:
@@ -173,6 +178,12 @@ def display(items: list[Value], make: type) -> Value:
                 return Capability(parts)
             return make(parts)
 
+        if make is tuple:
+            rows = [tuple(each.items[at] if isinstance(each, ByArch) else each for each in items) for at in _INDICES]
+            names = tuple(dict.fromkeys(name for each in items if isinstance(each, ByArch) for name in each.names))
+            # a part that is not known for an arch does not hide the others
+            made = (FOG if all(part is FOG for part in row) else build(*row) for row in rows)
+            return ByArch(tuple(made), names)
         return lift(build, *items)
     try:
         return make(items)
@@ -243,7 +254,9 @@ def choose(test: Value, one: Value, other: Value) -> Value:
     if any(item is FREE for item in picked):
         return FREE
     answers = all(item is FOG or item is None or isinstance(item, bool) for item in picked)
-    if not answers and not all(item is FOG or _capability_like(item) for item in picked):
+    capabilities = all(item is FOG or _capability_like(item) for item in picked)
+    reasons = None in picked and all(item is FOG or item is None or isinstance(item, str) for item in picked)
+    if not (answers or capabilities or reasons):
         return FREE
     concrete = [item for item in picked if item is not FOG]
     if concrete and len(concrete) == len(picked) and all(item == concrete[0] for item in concrete):
@@ -260,5 +273,5 @@ def truth(value: Value, text: str = "") -> Condition:
     if isinstance(value, Each):
         return value.when
     if isinstance(value, ByArch) and not is_answer(value):
-        return Free(text)
+        return presence(value, text)
     return as_condition(value, text)

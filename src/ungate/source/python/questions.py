@@ -8,16 +8,21 @@ the negation noted.
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from ungate.model import Sense
-from ungate.source.condition import Condition, Not, speaks
+from ungate.model import KNOWN_ARCHS, Sense
+from ungate.source.condition import Condition, Not, evaluate, speaks
+from ungate.source.python.cases import cases
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.leading import leading
 from ungate.source.python.module import PythonModule, Unit
-from ungate.source.python.scopes import Scope
+from ungate.source.python.narrow import narrowed
+from ungate.source.python.operands import apart, bracketed, names, operands, reason, speaking
+from ungate.source.python.outcomes import leaves as leaving
+from ungate.source.python.outcomes import picks, raises, refuses, tunes
+from ungate.source.python.scopes import Scope, last
+from ungate.source.python.tables import keys
 from ungate.source.python.tokens import holds, tells, words
 from ungate.source.python.values import ByArch, is_answer
 
@@ -29,8 +34,11 @@ class Question:
     """One test of the architecture.
 
     ``condition`` is the tree of the text in ``span``; ``sense`` tells whether that being true lets through.
-    ``context`` is one of if, assert, value, return; ``compares`` is True where numbers or names of archs are compared
-    on the spot, ``named`` where a predicate or flag is read. ``raises``: the answer decides about an exception.
+    ``context`` is one of if, assert, value, return, case, lookup; ``compares`` is True where numbers or names of archs
+    are compared on the spot, ``named`` where a predicate or flag is read. ``raises``: the answer decides about an
+    exception.
+    ``choice``: both ways go on alike, with other numbers. ``within`` are the archs that get as far as the test, where
+    the tests around it and the early ways out before it leave out some; None where they do not.
     """
 
     line: int
@@ -44,9 +52,12 @@ class Question:
     compares: bool
     named: bool
     raises: bool
+    choice: bool = False
+    within: frozenset[int] | None = None
 
 
 _NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
+_ALL = frozenset(KNOWN_ARCHS)
 
 
 class _Asker:
@@ -58,11 +69,43 @@ class _Asker:
         self.found: list[Question] = []
         self.focused = frozenset(name.encode("utf-8", "replace") for name in ev.focus or ())
         self.leads: dict[int, frozenset[bytes]] = {}
+        self.within = _ALL
 
     def statements(self, body: list[ast.stmt], scope: Scope) -> None:
-        for node in body:
-            if self.relevant(node, scope):
+        before = self.within
+        for index, node in enumerate(body):
+            if not self.relevant(node, scope):
+                continue
+            if not isinstance(node, ast.If):
                 self.statement(node, scope)
+                continue
+            self.branch(node, scope, tunes(node, body[index + 1 :]))
+            if leaving(node.body) and not node.orelse:
+                self.within = self.narrower(node.test, scope, holds=False)
+        self.within = before
+
+    def branch(self, node: ast.If, scope: Scope, choice: bool) -> None:
+        frame = self.frame(node.test, scope)
+        self.test(node.test, frame, "if", refuses=refuses(node.body), raises=raises(node.body), choice=choice)
+        before = self.within
+        self.within = self.narrower(node.test, scope, holds=True)
+        self.statements(node.body, scope)
+        self.within = before
+        if node.orelse:
+            self.within = self.narrower(node.test, scope, holds=False)
+            match node.orelse:
+                case [ast.If() as other] if choice:
+                    if self.relevant(other, scope):
+                        self.branch(other, scope, choice)
+                case other:
+                    self.statements(other, scope)
+            self.within = before
+
+    def narrower(self, test: ast.expr, scope: Scope, *, holds: bool) -> frozenset[int]:
+        """The archs of ``within`` that get past a test."""
+        if not self.relevant(test, scope):
+            return self.within
+        return self.within & narrowed(self.ev, test, self.frame(test, scope), holds=holds)
 
     def relevant(self, node: ast.expr | ast.stmt, scope: Scope) -> bool:
         """Whether a text holds any word that can lead to the architecture: a cheap test before evaluating."""
@@ -96,10 +139,10 @@ class _Asker:
 
     def statement(self, node: ast.stmt, scope: Scope) -> None:
         match node:
-            case ast.If(test=test, body=body, orelse=orelse):
-                self.test(test, self.frame(test, scope), "if", refuses=_refuses(body), raises=_raises(body))
-                self.statements(body, scope)
-                self.statements(orelse, scope)
+            case ast.If():
+                self.branch(node, scope, tunes(node, ()))
+            case ast.Match():
+                self.match(node, scope)
             case ast.While(test=test):
                 self.test(test, self.frame(test, scope), "if")
                 self.statements(node.body, scope)
@@ -122,17 +165,27 @@ class _Asker:
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
                 self.expression(value, self.frame(value, scope), "value")
             case _:
+                blocks = [value for _, value in ast.iter_fields(node) if _is_block(value)]
                 for child in ast.iter_child_nodes(node):
-                    if isinstance(child, ast.stmt):
-                        self.statement(child, scope)
-                    elif isinstance(child, ast.expr):
+                    if isinstance(child, ast.expr):
                         self.expression(child, self.frame(child, scope), "part")
                     elif isinstance(child, ast.ExceptHandler):
                         self.statements(child.body, scope)
                     elif isinstance(child, ast.withitem):
                         self.expression(child.context_expr, self.frame(child.context_expr, scope), "part")
-                    elif isinstance(child, ast.match_case):
-                        self.statements(child.body, scope)
+                for block in blocks:
+                    self.statements(block, scope)
+
+    def match(self, node: ast.Match, scope: Scope) -> None:
+        frame = self.frame(node.subject, scope)
+        self.expression(node.subject, frame, "part")
+        asked = self.relevant(node.subject, scope)
+        for test, each in cases(node):
+            if asked and speaks(self.ev.condition(test, frame)):
+                self.ask(test, frame, "case", refuses(each.body), raises(each.body))
+            if each.guard is not None and not asked:
+                self.test(each.guard, frame, "if")
+            self.statements(each.body, scope)
 
     def expression(self, node: ast.expr, frame: Frame, context: str) -> None:
         """An expression in a place where its value is used."""
@@ -142,7 +195,7 @@ class _Asker:
             return
         match node:
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                self.test(test, frame, "if")
+                self.test(test, frame, "if", choice=picks(node))
                 self.expression(body, frame, context)
                 self.expression(orelse, frame, context)
                 return
@@ -155,6 +208,8 @@ class _Asker:
             case ast.Attribute() | ast.Name() if context in ("value", "return") and not _own(node):
                 if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
+            case ast.Subscript(ctx=ast.Load()):
+                self.lookup(node, frame)
             case ast.Lambda():
                 inner = frame.scope.inner(node, self.unit.shift)
                 self.expression(node.body, Frame(inner, frame.line), "return")
@@ -172,54 +227,99 @@ class _Asker:
                     child.value, self.at(child.value, frame), "return" if not _plain(child.value) else "part"
                 )
 
+    def lookup(self, node: ast.Subscript, frame: Frame) -> None:
+        """Report ``TABLE[capability]``, which raises for what is no key, unless only keys get as far."""
+        self.ev.spent = 0
+        if isinstance(node.value, ast.Call) or not isinstance(index := self.ev.value(node.slice, frame), ByArch):
+            return
+        table = self.ev.beside(node.value, frame, index)
+        if not isinstance(table, dict):
+            return
+        self.ev.tables.add(last(node.value))
+        served = keys(table, index)
+        if not speaks(served) or all(evaluate(served, arch) for arch in self.within):
+            return
+        span = self.module.span(node, node, self.unit.shift)
+        self.found.append(
+            Question(
+                line=node.lineno + self.unit.shift,
+                end_line=(node.end_lineno or node.lineno) + self.unit.shift,
+                span=span,
+                condition=served,
+                sense=Sense.ALLOW,
+                context="lookup",
+                symbol=frame.scope.qualname,
+                names=tuple(filter(None, (last(node.value),))),
+                compares=False,
+                named=True,
+                raises=True,
+                within=None if self.within == _ALL else self.within,
+            )
+        )
+
     def at(self, node: ast.AST, frame: Frame) -> Frame:
         return frame
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, frame: Frame) -> None:
-        from ungate.source.python import calls, names
+        from ungate.source.python.calls import element
+        from ungate.source.python.names import unpack
 
         inner = Frame(frame.scope, frame.line, {}, frame)
         assert inner.env is not None
         for generator in node.generators:
             self.expression(generator.iter, inner, "part")
-            names.unpack(self.ev, generator.target, calls.element(self.ev, generator.iter, inner), inner.env)
+            unpack(self.ev, generator.target, element(self.ev, generator.iter, inner), inner.env)
             for test in generator.ifs:
                 self.test(test, inner, "if")
         for each in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
             self.expression(each, inner, "part")
 
-    def test(self, node: ast.expr, frame: Frame, context: str, *, refuses: bool = False, raises: bool = False) -> bool:
+    def test(
+        self,
+        node: ast.expr,
+        frame: Frame,
+        context: str,
+        *,
+        refuses: bool = False,
+        raises: bool = False,
+        choice: bool = False,
+    ) -> bool:
         """Report the question in a truth value, if there is one."""
         if not self.relevant(node, frame.scope):
             return False
         self.ev.spent = 0
-        tree = self.ev.condition(node, frame)
-        if not speaks(tree):
+        if not speaks(self.ev.condition(node, frame)):
             if context == "if":
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.expression(child, frame, "part")
             return False
-        parts, negated = self.core(node, frame)
-        if self.apart(parts, frame):
+        self.ask(node, frame, context, refuses, raises, choice)
+        return True
+
+    def ask(
+        self, node: ast.expr, frame: Frame, context: str, refuses: bool, raises: bool, choice: bool = False
+    ) -> None:
+        """Report the question, or the questions, in a truth value that speaks."""
+        parts, negated, owner = speaking(self.ev, node, frame)
+        if apart(self.ev, parts, frame):
             for part in parts:
                 if negated:
                     part = ast.copy_location(ast.UnaryOp(ast.Not(), part), part)  # noqa: PLW2901
-                self.test(part, frame, context, refuses=refuses, raises=raises)
-            return True
+                self.test(part, frame, context, refuses=refuses, raises=raises, choice=choice)
+            return
         first, last = parts[0], parts[-1]
-        span = self.module.span(first, last, self.unit.shift)
-        span = self.bracketed(span, parts)
+        span = bracketed(self.module.data, self.module.span(first, last, self.unit.shift), parts)
         written = self.ev.condition(node, frame)
         if len(parts) == 1:
             written = self.ev.condition(parts[0], frame)
-        elif isinstance(owner := self.owner, ast.BoolOp):
-            kind = ast.BoolOp(owner.op, list(parts))
-            written = self.ev.condition(kind, frame)
+        elif isinstance(owner, ast.BoolOp):
+            written = self.ev.condition(ast.BoolOp(owner.op, list(parts)), frame)
         negative = context == "if" and _negative(node, parts, negated)
-        outer_refuses = refuses or negative
-        sense = Sense.REFUSE if outer_refuses != negated else Sense.ALLOW
-        leaves = [leaf for part in parts for leaf in _leaves(part) if speaks(self.ev.condition(leaf, frame))]
+        sense = Sense.REFUSE if (refuses or negative) != negated else Sense.ALLOW
+        if len(parts) == 1 and (why_not := reason(parts[0])) is not None:
+            sense = Sense.REFUSE if why_not else Sense.ALLOW
+        leaves = [each for part in parts for each in operands(part) if speaks(self.ev.condition(each, frame))]
         self.found.append(
             Question(
                 line=first.lineno + self.unit.shift,
@@ -229,108 +329,26 @@ class _Asker:
                 sense=sense,
                 context=context,
                 symbol=frame.scope.qualname,
-                names=self.names(leaves, frame),
+                names=names(self.ev, leaves, frame),
                 compares=any(isinstance(leaf, ast.Compare) for leaf in leaves),
                 named=any(not isinstance(leaf, ast.Compare) for leaf in leaves),
                 raises=raises,
+                choice=choice,
+                within=None if self.within == _ALL else self.within,
             )
         )
-        return True
-
-    def apart(self, parts: list[ast.expr], frame: Frame) -> bool:
-        """Whether alternatives on lines of their own, each under other conditions, are gates of their own.
-
-        In ``(fp8 and is_sm90()) or (fp4 and is_sm100())`` neither test speaks for the other's case.
-        """
-        if len(parts) < 2 or any(
-            (one.end_lineno or one.lineno) >= other.lineno for one, other in itertools.pairwise(parts)
-        ):
-            return False
-        if not any(
-            isinstance(part, ast.BoolOp) and any(not speaks(self.ev.condition(each, frame)) for each in part.values)
-            for part in parts
-        ):
-            return False
-        return all(speaks(self.ev.condition(part, frame)) for part in parts)
-
-    owner: ast.expr | None = None
-
-    def core(self, node: ast.expr, frame: Frame) -> tuple[list[ast.expr], bool]:
-        """The operands that speak, and whether an odd number of negations stands over them."""
-        negated = False
-        while True:
-            self.owner = node
-            match node:
-                case ast.UnaryOp(op=ast.Not(), operand=operand):
-                    negated = not negated
-                    node = operand
-                case ast.NamedExpr(value=value):
-                    node = value
-                case ast.BoolOp(values=values):
-                    speaking = [i for i, each in enumerate(values) if speaks(self.ev.condition(each, frame))]
-                    if len(speaking) == 1:
-                        node = values[speaking[0]]
-                        continue
-                    if not speaking:
-                        # a name that is bound again under itself can speak in the whole and in no part of it
-                        return [node], negated
-                    return values[speaking[0] : speaking[-1] + 1], negated
-                case _:
-                    return [node], negated
-
-    def bracketed(self, span: tuple[int, int], parts: list[ast.expr]) -> tuple[int, int]:
-        """The span with the brackets that belong to its first and last operand when there are several."""
-        if len(parts) == 1:
-            return span
-        data = self.module.data
-        start, end = span
-        text = data[start:end]
-        missing = text.count(b")") - text.count(b"(")
-        while missing > 0:
-            before = data.rfind(b"(", 0, start)
-            if before < 0 or data[before + 1 : start].strip():
-                break
-            start, missing = before, missing - 1
-        while missing < 0:
-            after = data.find(b")", end)
-            if after < 0 or data[end:after].strip():
-                break
-            end, missing = after + 1, missing + 1
-        return start, end
-
-    def names(self, leaves: list[ast.expr], frame: Frame) -> tuple[str, ...]:
-        found: dict[str, None] = {}
-        for leaf in leaves:
-            value = self.ev.value(leaf, frame)
-            if isinstance(value, ByArch):
-                found.update(dict.fromkeys(value.names))
-            for each in ast.walk(leaf):
-                if isinstance(each, ast.Call) and isinstance(each.func, ast.Name | ast.Attribute):
-                    name = each.func.id if isinstance(each.func, ast.Name) else each.func.attr
-                    if isinstance(self.ev.value(each, frame), ByArch):
-                        found[name] = None
-        return tuple(found)
 
 
 def _own(node: ast.Attribute | ast.Name) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
+def _is_block(value: object) -> TypeGuard[list[ast.stmt]]:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
+
+
 def _plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
-
-
-def _leaves(node: ast.expr) -> Iterator[ast.expr]:
-    match node:
-        case ast.BoolOp(values=values):
-            for value in values:
-                yield from _leaves(value)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield from _leaves(operand)
-        case ast.NamedExpr(value=value):
-            yield from _leaves(value)
-        case _:
-            yield node
 
 
 def _negative(node: ast.expr, parts: list[ast.expr], negated: bool) -> bool:
@@ -338,29 +356,11 @@ def _negative(node: ast.expr, parts: list[ast.expr], negated: bool) -> bool:
     if len(parts) != 1:
         return negated
     match parts[0]:
-        case ast.Compare(ops=[op]):
-            return isinstance(op, _NEGATIVE) != negated
+        case ast.Compare(ops=[op], comparators=[other]):
+            absent = isinstance(op, ast.Is) and isinstance(other, ast.Constant) and other.value is None
+            return (absent or isinstance(op, _NEGATIVE)) != negated
         case _:
             return negated
-
-
-def _raises(body: list[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.Raise) for node in body)
-
-
-def _refuses(body: list[ast.stmt]) -> bool:
-    """Whether a branch turns away: it raises or returns False."""
-    if not body:
-        return False
-    last = body[-1]
-    if isinstance(last, ast.Raise):
-        return True
-    if isinstance(last, ast.Return):
-        value = last.value
-        if isinstance(value, ast.Tuple) and value.elts:
-            value = value.elts[0]
-        return isinstance(value, ast.Constant) and value.value is False
-    return False
 
 
 def questions(module: PythonModule, ev: Evaluator, unit: Unit, scope: Scope, marks: list[int]) -> list[Question]:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ungate.source.python.cases import branches
 from ungate.source.reader import Unreadable
 
 if TYPE_CHECKING:
     from ungate.source.python.module import ClassBody, PythonModule
 
-__all__ = ["Binding", "Guard", "Scope", "bind"]
+__all__ = ["Binding", "Guard", "Scope", "bind", "last"]
 
 
 _RAISED = ast.Constant(value=None)
@@ -94,6 +95,19 @@ class Scope:
             names.append(getattr(scope.node, "name", "<lambda>"))
             scope = scope.parent
         return ".".join(reversed(names))
+
+
+def last(node: ast.AST) -> str:
+    """The last word of a name, an attribute, or what is called by one; empty for other expressions."""
+    match node:
+        case ast.Name(id=spelled):
+            return spelled
+        case ast.Attribute(attr=attr):
+            return attr
+        case ast.Call(func=function):
+            return last(function)
+        case _:
+            return ""
 
 
 def _bind_parameters(scope: Scope, node: ast.AST) -> None:
@@ -198,9 +212,8 @@ class _Binder:
                     if item.optional_vars is not None:
                         self.target(item.optional_vars, "other", item.context_expr)
                 self.statements(body)
-            case ast.Match(cases=cases):
-                for case in cases:
-                    self.statements(case.body)
+            case ast.Match():
+                self.statements(branches(node))
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
                 self.walrus(value)
             case ast.Global() | ast.Nonlocal():
