@@ -65,6 +65,8 @@ def _pair(op: type[ast.cmpop], left: Value, right: Value) -> Value:
 
 
 def _within(left: Value, right: Value) -> Value:
+    if isinstance(left, tuple) and any(part is FOG for part in left):
+        return FOG
     if isinstance(right, Capability):
         return _pair(ast.Eq, right, left)
     if isinstance(left, Capability):
@@ -254,14 +256,21 @@ def choose(test: Value, one: Value, other: Value) -> Value:
     if any(item is FREE for item in picked):
         return FREE
     answers = all(item is FOG or item is None or isinstance(item, bool) for item in picked)
-    capabilities = all(item is FOG or _capability_like(item) for item in picked)
-    reasons = None in picked and all(item is FOG or item is None or isinstance(item, str) for item in picked)
-    if not (answers or capabilities or reasons):
+    if not answers and not _are_capabilities(picked) and not _are_reasons(picked):
         return FREE
     concrete = [item for item in picked if item is not FOG]
     if concrete and len(concrete) == len(picked) and all(item == concrete[0] for item in concrete):
         return concrete[0]
     return ByArch(tuple(picked), test.names)
+
+
+def _are_capabilities(items: list[Value]) -> bool:
+    return all(item is FOG or _capability_like(item) for item in items)
+
+
+def _are_reasons(items: list[Value]) -> bool:
+    """Whether there is a text for some archs and nothing for others: why a thing cannot be had."""
+    return None in items and all(item is FOG or item is None or isinstance(item, str) for item in items)
 
 
 def _capability_like(item: Value) -> bool:
