@@ -10,6 +10,7 @@ from ungate.trace.admitted import Admitted, admitted
 from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
 from ungate.trace.contradictions import chains_with_defaults, contradictions
+from ungate.trace.differing import differing
 from ungate.trace.leading import Led, leading
 from ungate.trace.pause import uncollected
 from ungate.trace.refusals import Refusal
@@ -35,6 +36,7 @@ def lint(trace: Trace, only: Sequence[int], named: Iterable[Chain] = ()) -> tupl
     found.extend(_led(each) for each in led)
     found.extend(_against(known.against()))
     found.extend(_admitted(each) for each in admitted(trace, branches, only))
+    found.extend(differing(trace, branches, only))
     followed = (*(chain.feature for chain in chains), *(f"{each.attribute}={each.value}" for each in known.given))
     unique = {(each.rule, each.file, each.line, each.what): each for each in found}
     ordered = sorted(unique.values(), key=lambda each: (_RANK[each.severity], _SURE[each.confidence]))
