@@ -58,25 +58,27 @@ def why(
     from ungate.host.gpus import local_target
     from ungate.model import Target
     from ungate.pipeline.reading import answered, follow
+    from ungate.trace.pause import uncollected
 
     recipe = recipes.load(question) if question in recipes.names() or question.endswith(".toml") else None
     aim = Target.parse(target) if target else local_target()
     environment = resolve(site, python)
     packages = _packages(environment, recipe, named)
-    with progress(quiet=as_json) as report:
-        if recipe is not None:
-            chains: tuple[Chain, ...] = (follow(recipe, packages, aim, report)[1],)
-        else:
-            chains = answered(question, packages, aim, environment.roots, report)
-    if as_json:
-        from ungate.cli._why import chains_document
+    with uncollected():
+        with progress(quiet=as_json) as report:
+            if recipe is not None:
+                chains: tuple[Chain, ...] = (follow(recipe, packages, aim, report)[1],)
+            else:
+                chains = answered(question, packages, aim, environment.roots, report)
+        if as_json:
+            from ungate.cli._why import chains_document
 
-        document(chains_document(question, chains, packages, aim))
-        return 0
-    from ungate.cli._why import told
+            document(chains_document(question, chains, packages, aim))
+            return 0
+        from ungate.cli._why import told
 
-    for line in told(question, chains, packages, aim, everything=everything):
-        paper().print(line)
+        for line in told(question, chains, packages, aim, everything=everything):
+            paper().print(line)
     return 0
 
 

@@ -82,17 +82,19 @@ def _with_gates(
 ) -> tuple[ScanResult, Answer]:
     """The answer once it has the gates of every file that it asked about. Gates may lead it to further files."""
     import ungate.scan
+    from ungate.trace.pause import uncollected
 
-    answer = ask()
-    files: frozenset[str] = frozenset()
-    while True:
-        files |= way.asked
-        found = ungate.scan.scan(packages, report=report, files=files)
-        way.attach(found)
-        report("following the calls with their gates")
+    with uncollected():  # reading the list of files beside the trees of hundreds of them would collect again and again
         answer = ask()
-        if way.asked <= files:
-            return found, answer
+        files: frozenset[str] = frozenset()
+        while True:
+            files |= way.asked
+            found = ungate.scan.scan(packages, report=report, files=files)
+            way.attach(found)
+            report("following the calls with their gates")
+            answer = ask()
+            if way.asked <= files:
+                return found, answer
 
 
 def to_open(chain: Chain) -> tuple[Gate, ...]:

@@ -188,9 +188,9 @@ def _chosen(trace: Trace, conditions: list[Asked], attribute: str, words: frozen
     most words with the value."""
     ways: dict[Thing, Route] = {}
     for asked in conditions:
-        scope = asked.scope
+        scope, inside = asked.scope, under(asked)
         for use in scope.uses:
-            if use.stored or not under(asked, use.line):
+            if use.stored or not inside(use.line):
                 continue
             reader = asked.through or scope
             through = None

@@ -26,13 +26,16 @@ def tests_before(names: Names, scope: Scope, line: int) -> tuple[tuple[int, str]
 
 def guard_lines(scope: Scope, line: int) -> tuple[tuple[int, int], ...]:
     """The line ranges of the tests that decide whether a line of the function is come to."""
-    guards = _guards(getattr(scope.node, "body", []), line)
-    return tuple((test.lineno, test.end_lineno or test.lineno) for test, _ in guards)
+    return tuple((test.lineno, test.end_lineno or test.lineno) for test, _ in guards(scope, line))
 
 
-def guards(scope: Scope, line: int) -> Iterator[tuple[ast.expr, bool]]:
+def guards(scope: Scope, line: int) -> tuple[tuple[ast.expr, bool], ...]:
     """(test, whether it must hold) for each test that decides whether a line is come to, the outermost first."""
-    yield from _guards(getattr(scope.node, "body", []), line)
+    if scope.guards is None:
+        scope.guards = {}
+    if line not in scope.guards:
+        scope.guards[line] = tuple(_guards(getattr(scope.node, "body", []), line))
+    return scope.guards[line]
 
 
 def tests_returned(names: Names, scope: Scope) -> tuple[tuple[int, str], ...]:

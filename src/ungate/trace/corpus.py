@@ -28,6 +28,7 @@ _LONGEST_IMPORT = 4000  # bytes of one import statement
 _AROUND = re.compile(
     r"""((?:def |class |["'])?)(\w+)((?:["']|: | = )?)""", re.ASCII
 )  # one word and what is asked of its sides
+_HEADS = {head: re.compile(head + rb"(\w+)") for head in (b"def ", b"class ")}
 
 
 class Corpus:
@@ -47,6 +48,7 @@ class Corpus:
         self._texts: dict[str, bytes] = {}
         self._holding: dict[tuple[str, frozenset[str] | None], tuple[str, ...]] = {}
         self._words: dict[tuple[str, bytes], array[int]] = {}
+        self._headed: dict[tuple[str, bytes], dict[bytes, list[int]]] = {}
         self._users: dict[str, frozenset[str]] = {}
         for package in self.packages:
             for file, path in _below(package.root, package.tops):
@@ -151,6 +153,9 @@ class Corpus:
             yield from _found(blob, word.encode(), whole)
             return
         head, name, tail = (part.encode() for part in known.groups())
+        if head in _HEADS and not tail:
+            yield from self._definitions(package, head).get(name, ())
+            return
         if (package, name) not in self._words:
             self._words[package, name] = array("Q", _found(blob, name, True))
         for at in self._words[package, name]:
@@ -161,6 +166,15 @@ class Corpus:
                 inside = whole and head and head[0] in _WORD and first and blob[first - 1] in _WORD
                 if not inside:
                     yield first
+
+    def _definitions(self, package: str, head: bytes) -> dict[bytes, list[int]]:
+        """Where each name stands behind ``def`` or ``class``, all names in one pass: hundreds are asked for."""
+        if (package, head) not in self._headed:
+            blob, places = self._blobs[package][0], self._headed.setdefault((package, head), {})
+            for found in _HEADS[head].finditer(blob):
+                if not (found.start() and blob[found.start() - 1] in _WORD):
+                    places.setdefault(found[1], []).append(found.start())
+        return self._headed[package, head]
 
     def line(self, file: str, offset: int) -> int:
         """The 1-based line of a byte offset."""

@@ -48,7 +48,6 @@ class Graph:
         self.operators = Operators(corpus, self.names)
         self.registries = Registries(corpus, self.names)
         self._callers: dict[Thing, tuple[Site, ...]] = {}
-        self._definers: dict[str, int] = {}
 
     def scope(self, thing: Thing) -> Scope | None:
         return self.names.scope(thing)
@@ -109,9 +108,7 @@ class Graph:
 
     def definitions(self, name: str) -> int:
         """How many ``def name`` stand in the packages."""
-        if name not in self._definers:
-            self._definers[name] = sum(1 for _ in self.corpus.places(f"def {name}"))
-        return self._definers[name]
+        return sum(1 for _ in self.corpus.places(f"def {name}"))
 
     def _through_operator(self, thing: Thing) -> Iterator[Site]:
         for name in self.operators.names_of(thing):

@@ -49,6 +49,7 @@ class Scope:
     body: int = 0  # line of the def or class statement itself
     _uses: list[Use] | None = None
     _nodes: dict[type[ast.AST], list[ast.AST]] | None = None
+    guards: dict[int, tuple[tuple[ast.expr, bool], ...]] | None = None  # by line, as far as they were asked for
 
     @property
     def uses(self) -> list[Use]:

@@ -6,11 +6,14 @@ through all of them and frees nothing: it takes longer than parsing them.
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = ["uncollected"]
+
+atexit.register(gc.freeze)  # the interpreter's last collection would walk through them once more
 
 
 @contextmanager

@@ -7,7 +7,7 @@ enumeration and the predicates that ask for that member, and comparisons with th
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ungate.trace.conditions import guards
@@ -207,13 +207,20 @@ def _near(graph: Graph, scope: Scope, target: str) -> Iterator[Scope]:
         yield from (each for each in graph.scopes(file, target.rpartition(".")[2]) if each.kind == "function")
 
 
-def under(asked: Asked, line: int) -> bool:
-    """Whether a line of the same function is come to only where the condition is true."""
-    for test, holds in guards(asked.scope, line):
-        negated = _negations(test, asked.node)
-        if negated is not None and holds == (negated % 2 == 0):
-            return True
-    return False
+def under(asked: Asked) -> Callable[[int], bool]:
+    """Tells of lines of the same function whether they are come to only where the condition is true."""
+    node, known = asked.node, dict[int, bool]()
+
+    def told(line: int) -> bool:
+        if line not in known:
+            known[line] = any(
+                (negated := _negations(test, node)) is not None and holds == (negated % 2 == 0)
+                for test, holds in guards(asked.scope, line)
+                if test.lineno <= node.lineno <= (test.end_lineno or test.lineno)
+            )
+        return known[line]
+
+    return told
 
 
 def _negations(test: ast.expr, node: ast.expr) -> int | None:
