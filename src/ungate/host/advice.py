@@ -35,12 +35,12 @@ def _peers(facts: HostFacts) -> str | None:
         reason = next((link.reason for link in facts.links if link.reason), "")
         return (
             f"The GPUs may not map each other's memory{f' ({reason})' if reason else ''}, so that no edit can make a "
-            "feature work that polls a peer; measure what does not need it: ungate probe allreduce"
+            "feature work that polls a peer; measure what does not need it: ungate-allreduce tune"
         )
     if facts.peer_access is None:
         return "Whether the GPUs may map each other's memory is not known: nvidia-smi topo -p2p rw"
     if facts.machine.hypervisor:
-        return "The driver states peer access, but this is a virtual machine, so have it proved: ungate probe allreduce"
+        return "The driver states peer access, but this is a virtual machine, so have it proved: ungate-allreduce tune"
     return None
 
 

@@ -137,7 +137,7 @@ _KNOWN: tuple[Report, ...] = (
         "the driver does not let these two GPUs map each other's memory, so that nothing that polls or copies through "
         "a peer pointer can work; no edit of the code changes this",
         "See the matrix and the reason: ungate doctor",
-        "Measure what does without it: ungate probe allreduce",
+        "Measure what does without it: ungate-allreduce tune",
     ),
     _text(
         "cudaErrorInsufficientDriver",
@@ -149,7 +149,7 @@ _KNOWN: tuple[Report, ...] = (
         "cudaErrorLaunchTimeout",
         r"launch timed out and was terminated|cudaErrorLaunchTimeout",
         "a kernel ran longer than the display driver allows, or waits for a peer that never answers",
-        "See whether the GPUs reach each other: ungate probe allreduce",
+        "See whether the GPUs reach each other: ungate doctor",
     ),
     _text(
         "cudaErrorCompatNotSupportedOnDevice",

@@ -54,6 +54,6 @@ def find(question: Question) -> Iterator[Finding]:
             rule="topology",
             severity="warning",
             what=f"the driver does not say whether GPUs {unknown[0].first} and {unknown[0].second} have peer access",
-            advice=f"Measure it: ungate probe allreduce. {helps}",
+            advice=f"Measure it: ungate-allreduce tune. {helps}",
             confidence="medium",
         )
