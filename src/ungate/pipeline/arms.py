@@ -76,7 +76,7 @@ def _tell_apart(request: Request, arm: Arm) -> None:
     if options & set(arm.command or request.command):
         raise Refusal(
             f"The server command already has {' '.join(arm.arguments)}, so both arms would run the feature.",
-            f"Leave it out after '--': ungate adds it to the {arm.name} only.",
+            f"Leave it out after '--': it is added to the {arm.name} only.",
         )
 
 
