@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ungate.model import Form
-from ungate.scan.draft import Draft
+from ungate.scan.draft import CHOICE, Draft
 from ungate.source.python.file import PythonFile
 from ungate.source.python.questions import Question
 
 __all__ = ["asked"]
-
-_CHOICE = "a choice of numbers: both ways go on alike, nothing is turned away"
 
 
 def asked(
@@ -20,7 +18,7 @@ def asked(
     if question.within is not None:
         archs = " ".join(f"sm_{arch}" for arch in sorted(question.within)) or "no architecture"
         within = f"the tests before it leave {archs}"
-    choice = _CHOICE if question.choice else ""
+    choice = CHOICE if question.choice else ""
     return Draft(
         line=question.line,
         end_line=question.end_line,

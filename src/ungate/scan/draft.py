@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from ungate.model import Form, Sense
 from ungate.source.condition import Condition
 
-__all__ = ["Draft", "Finds", "Nothing"]
+__all__ = ["CHOICE", "Draft", "Finds", "Nothing"]
+
+CHOICE = "a choice of numbers: both ways go on alike, nothing is turned away"
+"""The note of a gate in the role ``choice``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +21,8 @@ class Draft:
     true: for ``REFUSE`` the engine takes the complement, and what is unknown stays unknown. ``text`` is the
     condition for a reader. ``span`` is the byte range [start, end) of the deciding text, (0, 0) where there is
     none. ``role`` is one of test (arch numbers on the spot), use (a named predicate, flag or list), define (the
-    body of one), mechanism (tests whatever it is given), source (reads the capability). ``kind`` overrides the
-    pattern's own.
+    body of one), mechanism (tests whatever it is given), source (reads the capability), choice (both ways go on alike,
+    with other numbers: nothing is turned away). ``kind`` overrides the pattern's own.
     """
 
     line: int

@@ -103,7 +103,8 @@ def _value(condition: Condition, arch: int) -> _Value:
             value = _value(inner, arch)
             return not value if isinstance(value, bool) else value
         case All(of=terms):
-            return _fold(terms, arch, decisive=False)
+            value = _fold(terms, arch, decisive=False)
+            return value if value is not False else _conjoined(terms, arch)
         case Either(of=terms):
             return _fold(terms, arch, decisive=True)
 
@@ -116,6 +117,28 @@ def _fold(terms: tuple[Condition, ...], arch: int, *, decisive: bool) -> _Value:
     if decisive in values:
         return decisive
     return None if None in values else not decisive
+
+
+def _conjoined(terms: tuple[Condition, ...], arch: int) -> _Value:
+    """A conjunction that comes to False, without the alternatives in it that something free can make true.
+
+    In ``major == 7 and (minor < 5 or dtype != half)`` the free term may hold for 7.5; only where nothing else in the
+    conjunction tells the archs apart is such an alternative taken for a test of the arch.
+    """
+    kept = tuple(term for term in terms if not (_is_open(term) and _value(term, arch) is False))
+    if len(kept) == len(terms) or not any(_divides(term) for term in kept):
+        return False
+    return _fold(kept, arch, decisive=False)
+
+
+def _is_open(condition: Condition) -> bool:
+    return isinstance(condition, Either) and any(isinstance(term, Free) for term in condition.of)
+
+
+def _divides(condition: Condition) -> bool:
+    """Whether a condition is true for some archs and not for others."""
+    answers = {evaluate(condition, arch) for arch in KNOWN_ARCHS}
+    return speaks(condition) and len(answers) > 1
 
 
 def speaks(condition: Condition) -> bool:

@@ -241,3 +241,52 @@ def test_a_part_of_a_tuple_that_is_not_known_does_not_hide_the_others(tmp_path: 
         "def use(spec):\n    effective_sm, name = named(spec)\n    if effective_sm == 90:\n        return 1\n"
     )
     assert _passes(_gates(tmp_path, a=text))["a", 11] == [90]
+
+
+def test_a_size_looked_up_in_two_steps_and_the_zero_that_stands_for_none(tmp_path: Path) -> None:
+    text = (
+        "import torch\nSIZES = {90: {2: MB, 4: MB}, 100: {2: MB}}\n\n\nclass Comm:\n    def __init__(self, world):\n"
+        "        self.size = 0\n        major, minor = torch.cuda.get_device_capability()\n"
+        "        device_capability = major * 10 + minor\n"
+        "        self.size = SIZES.get(device_capability, {}).get(world, 0)\n"
+        "        if self.size == 0:\n            return\n        self.on = True\n\n"
+        "    def ok(self):\n        return self.size > 0\n"
+    )
+    found = _passes(_gates(tmp_path, a=text))
+    assert found == {("a", 2): [90, 100], ("a", 11): [90, 100], ("a", 16): [90, 100]}
+
+
+def test_what_a_function_gives_under_a_name_of_a_dict(tmp_path: Path) -> None:
+    text = (
+        "import torch\n\n\ndef props():\n    p = torch.cuda.get_device_properties(0)\n"
+        "    return dict(count=p.multi_processor_count, compute_capability=(p.major, p.minor))\n\n\n"
+        "def supports_tma():\n    return props()['compute_capability'][0] >= 9\n"
+    )
+    assert _passes(_gates(tmp_path, a=text))["a", 10] == _FROM_90
+
+
+@pytest.mark.parametrize(
+    ("test", "passes"),
+    [
+        ("major == 7 and (minor < 5 or dtype != 1)", [75]),
+        ("major >= 9 and (flag or minor == 3)", _FROM_90),
+        ("flag and (other or major == 9)", [90]),
+        ("(flag or major == 9) and (other or major == 10)", [90, 100, 103, 107]),
+        ("flag or major == 9", [90]),
+    ],
+)
+def test_alternatives_that_something_free_can_make_true(tmp_path: Path, test: str, passes: list[int]) -> None:
+    found = _passes(_gates(tmp_path, a=_HEAD + f"def f(dtype, flag, other):\n    if {test}:\n        return 1\n"))
+    assert found["a", 4] == passes
+
+
+def test_a_skipped_test_is_refused_and_a_constant_of_a_dsl_hands_on(tmp_path: Path) -> None:
+    text = (
+        _HEAD + "import pytest\nHAS_NEW = major == 10\n\n\n@pytest.mark.skipif(not HAS_NEW, reason='old')\n"
+        "def test_a():\n    pass\n\n\n@pytest.mark.skipif(major < 9, reason='old')\ndef test_b():\n    pass\n\n\n"
+        "def kernel(x):\n    if const_expr(major < 9 or x.width != 16):\n        return plain(x)\n"
+        "    use_new = const_expr(major == 12)\n    if use_new:\n        return new(x)\n"
+    )
+    found = _passes(_gates(tmp_path, a=text))
+    assert found["a", 7] == [100, 103, 107] and found["a", 12] == _FROM_90
+    assert found["a", 18] == _FROM_90 and found["a", 21] == [120, 121]

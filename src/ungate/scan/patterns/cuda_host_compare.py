@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 
 from ungate.model import Form, Sense
-from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.scan.draft import CHOICE, Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.host import comparisons
@@ -31,6 +31,7 @@ _REFUSES = re.compile(
     r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
     r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"
 )
+_NUMBERS = re.compile(r"[\s\\]*\)?[\s\\]*\?[\s\\]*-?\d[\w.]*[\s\\]*:[\s\\]*-?\d[\w.]*[\s\\]*[;,)}]")
 _GIVEN = re.compile(r"(?<![\w.>])major\s*=(?!=)([^;]*);")
 _DEVICE = re.compile(r"(?i)capab|prop|arch|sm_|getsm|device")
 
@@ -43,6 +44,7 @@ def find(file: CudaFile) -> Iterator[Draft]:
     for found in comparisons(file.text, file.skip):
         if _of_a_toolkit(file.text, found.start, found.end):
             continue
+        numbers = _NUMBERS.match(file.text, found.end, found.end + 200) is not None
         refuses = _REFUSES.match(file.text, found.end, found.end + 600)
         yield Draft(
             line=file.line(found.first),
@@ -54,6 +56,8 @@ def find(file: CudaFile) -> Iterator[Draft]:
             sense=Sense.REFUSE if refuses and _follows_if(file.text, found.start) else Sense.ALLOW,
             symbol=file.symbol(found.first),
             names=found.names,
+            role="choice" if numbers else "test",
+            note=CHOICE if numbers else "",
         )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ungate.source.condition import All, Either, speaks
 from ungate.source.python.capability import Capability, capability_number
 from ungate.source.python.operators import settle, subscript, truth
-from ungate.source.python.tables import UNKNOWN_KEY, look_up
+from ungate.source.python.tables import UNKNOWN_KEY, look_up, nested
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Instance, ModuleValue, Value, is_answer, lift
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ def method(of: Value, name: str, arguments: list[Value]) -> Value:
             found = subscript(of, arguments[0])
             return found if found is not FREE else arguments[1] if len(arguments) > 1 else FREE
         return list(of) if name == "keys" and UNKNOWN_KEY not in of else FREE
+    if isinstance(of, ByArch) and name == "get" and any(isinstance(item, dict) for item in of.items):
+        default = arguments[1] if len(arguments) > 1 else None
+        return nested(of, arguments[0], default) if arguments and not isinstance(default, ByArch) else FREE
     if isinstance(of, ByArch):
         return lift(lambda item, *rest: _of_item(item, name, rest), of, *arguments)
     if isinstance(of, str) and name in ("startswith", "endswith", "format", "lower", "upper", "replace", "strip"):

@@ -12,7 +12,7 @@ from ungate.model import KNOWN_ARCHS
 from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
 from ungate.source.python.interpret import run
-from ungate.source.python.scopes import last
+from ungate.source.python.scopes import is_transparent, last
 from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call
 from ungate.source.python.values import (
     FOG,
@@ -53,8 +53,12 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     function = ev.value(node.func, frame)
     spelled = _last(node.func)
     if isinstance(function, ModuleValue) and function.dotted.startswith("builtins."):
+        if spelled == "dict" and not node.args and node.keywords:
+            return {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
         arguments = [ev.value(each, frame) for each in node.args]
         return builtin(ev, spelled, arguments, node, frame)
+    if is_transparent(node):
+        return ev.value(node.args[0], frame)
     if isinstance(function, ByArch | Each) and not isinstance(node.func, ast.Name | ast.Attribute):
         return function
     looks_up = function is FREE and _looks_up(spelled, node)

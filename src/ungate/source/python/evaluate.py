@@ -16,7 +16,7 @@ from ungate.source.condition import All, Always, Condition, Either, Free, Not, e
 from ungate.source.python import calls, names
 from ungate.source.python.capability import Capability
 from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
-from ungate.source.python.scopes import Scope, last
+from ungate.source.python.scopes import Scope, is_transparent, last
 from ungate.source.python.tables import UNKNOWN_KEY
 from ungate.source.python.tokens import telling
 from ungate.source.python.values import FOG, FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
@@ -148,6 +148,8 @@ class Evaluator:
                 return Not(self.condition(operand, frame))
             case ast.NamedExpr(value=value):
                 return self.condition(value, frame)
+            case ast.Call(args=[handed]) if is_transparent(node):
+                return self.condition(handed, frame)
             case _:
                 value = self.value(node, frame)
                 if isinstance(value, bool) and not isinstance(node, ast.Constant):
@@ -281,6 +283,9 @@ def _subscript(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if isinstance(node.slice, ast.Slice):
         return of if isinstance(of, ByArch | Each) else FREE
     index = ev.value(node.slice, frame)
+    if of is FREE and isinstance(index, str) and telling(index):
+        with ev.unfocused():
+            of = ev.value(node.value, frame)
     of = ev.beside(node.value, frame, index) if of is FREE else of
     if isinstance(of, dict) and isinstance(index, ByArch):
         ev.tables.add(last(node.value))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import evaluate, speaks
+from ungate.source.python.scopes import is_transparent
 from ungate.source.python.seeds import named_archs
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def narrowed(ev: Evaluator, test: ast.expr, frame: Frame, *, holds: bool) -> fro
             return narrowed(ev, operand, frame, holds=not holds)
         case ast.NamedExpr(value=value):
             return narrowed(ev, value, frame, holds=holds)
+        case ast.Call(args=[handed]) if is_transparent(test):
+            return narrowed(ev, handed, frame, holds=holds)
         case ast.BoolOp(op=op, values=values):
             sets = [narrowed(ev, each, frame, holds=holds) for each in values]
             every = isinstance(op, ast.And) == holds

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ungate.source.condition import speaks
-from ungate.source.python.scopes import last
+from ungate.source.python.scopes import is_transparent, last
 from ungate.source.python.values import ByArch
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def speaking(ev: Evaluator, node: ast.expr, frame: Frame) -> tuple[list[ast.expr
                 node = operand
             case ast.NamedExpr(value=value):
                 node = value
+            case ast.Call(args=[handed]) if is_transparent(node):
+                node = handed
             case ast.BoolOp(values=values):
                 found = [i for i, each in enumerate(values) if speaks(ev.condition(each, frame))]
                 if len(found) == 1:
@@ -102,6 +104,8 @@ def operands(node: ast.expr) -> Iterator[ast.expr]:
             yield from operands(operand)
         case ast.NamedExpr(value=value):
             yield from operands(value)
+        case ast.Call(args=[handed]) if is_transparent(node):
+            yield from operands(handed)
         case _:
             yield node
 

@@ -24,7 +24,7 @@ from ungate.source.python.outcomes import picks, raises, refuses, tunes
 from ungate.source.python.scopes import Scope, last
 from ungate.source.python.tables import keys
 from ungate.source.python.tokens import holds, tells, words
-from ungate.source.python.values import ByArch, is_answer
+from ungate.source.python.values import SOME, ByArch, is_answer
 
 __all__ = ["Question", "questions"]
 
@@ -202,6 +202,8 @@ class _Asker:
             case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
                 if self.test(node, frame, "value" if context == "part" else context):
                     return
+            case ast.Call(func=function, args=[asked, *_]) if last(function) in ("skipif", "skipIf"):
+                self.test(asked, frame, "value", refuses=True)
             case ast.Call():
                 if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
@@ -226,6 +228,15 @@ class _Asker:
                 self.expression(
                     child.value, self.at(child.value, frame), "return" if not _plain(child.value) else "part"
                 )
+
+    def is_missing(self, node: ast.expr, frame: Frame) -> bool:
+        """Whether a test asks for the zero that stands for no entry in a table: ``size == 0``."""
+        match node:
+            case ast.Compare(left=of, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+                value = self.ev.value(of, frame)
+                return isinstance(value, ByArch) and SOME in value.items
+            case _:
+                return False
 
     def lookup(self, node: ast.Subscript, frame: Frame) -> None:
         """Report ``TABLE[capability]``, which raises for what is no key, unless only keys get as far."""
@@ -315,7 +326,7 @@ class _Asker:
             written = self.ev.condition(parts[0], frame)
         elif isinstance(owner, ast.BoolOp):
             written = self.ev.condition(ast.BoolOp(owner.op, list(parts)), frame)
-        negative = context == "if" and _negative(node, parts, negated)
+        negative = context == "if" and (_negative(node, parts, negated) or self.is_missing(parts[0], frame))
         sense = Sense.REFUSE if (refuses or negative) != negated else Sense.ALLOW
         if len(parts) == 1 and (why_not := reason(parts[0])) is not None:
             sense = Sense.REFUSE if why_not else Sense.ALLOW

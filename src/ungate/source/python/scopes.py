@@ -13,7 +13,7 @@ from ungate.source.reader import Unreadable
 if TYPE_CHECKING:
     from ungate.source.python.module import ClassBody, PythonModule
 
-__all__ = ["Binding", "Guard", "Scope", "bind", "last"]
+__all__ = ["Binding", "Guard", "Scope", "bind", "is_transparent", "last"]
 
 
 _RAISED = ast.Constant(value=None)
@@ -108,6 +108,16 @@ def last(node: ast.AST) -> str:
             return last(function)
         case _:
             return ""
+
+
+def is_transparent(node: ast.AST) -> bool:
+    """Whether a call hands on its argument: ``const_expr(x)`` of the DSLs says that x is known when code is made."""
+    return (
+        isinstance(node, ast.Call)
+        and len(node.args) == 1
+        and not node.keywords
+        and last(node.func) in ("const_expr", "constexpr")
+    )
 
 
 def _bind_parameters(scope: Scope, node: ast.AST) -> None:

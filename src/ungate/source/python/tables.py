@@ -13,9 +13,9 @@ from typing import Any
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import Condition, Free
 from ungate.source.python.capability import Capability, NoCapability
-from ungate.source.python.values import FOG, FREE, ByArch, Value, as_condition, is_answer
+from ungate.source.python.values import FOG, FREE, SOME, ByArch, Value, as_condition, is_answer
 
-__all__ = ["UNKNOWN_KEY", "held", "identity", "keys", "look_up", "presence"]
+__all__ = ["UNKNOWN_KEY", "held", "identity", "keys", "look_up", "nested", "presence"]
 
 UNKNOWN_KEY = FREE
 """Stands in a table for keys that are not known."""
@@ -46,6 +46,22 @@ def look_up(table: dict[Any, Value], index: ByArch, default: Value) -> Value:
     return ByArch(items, index.names)
 
 
+def nested(of: ByArch, index: Value, default: Value) -> Value:
+    """``of.get(index, default)`` where a table was looked up before; what is found under an unknown key is SOME."""
+
+    def at(item: Value) -> Value:
+        if not isinstance(item, dict):
+            return FOG if item is FREE or item is FOG else default
+        if isinstance(index, int | str | tuple) and UNKNOWN_KEY not in item:
+            return item.get(index, default)
+        return SOME if item else default
+
+    if not all(item is FOG or item is FREE or item is None or isinstance(item, dict) for item in of.items):
+        return FREE
+    found = tuple(at(item) for item in of.items)
+    return ByArch(found, of.names) if any(item is not FOG for item in found) else FREE
+
+
 def keys(table: dict[Any, Value], index: ByArch, text: str = "") -> Condition:
     """That the index is a key, as ``table[index]`` needs it; free where the table is not keyed by capabilities."""
     found = look_up(dict.fromkeys(table, True), index, False)
@@ -71,7 +87,8 @@ def _is_nothing(item: Value) -> bool:
 
 def _served(value: ByArch) -> ByArch | None:
     """Whether something was found, where for some archs nothing is; else None."""
-    found = tuple(FOG if item is FOG else not _is_nothing(item) for item in value.items)
+    sizes = SOME in value.items
+    found = tuple(FOG if item is FOG else not (_is_nothing(item) or (sizes and item == 0)) for item in value.items)
     return ByArch(found, value.names) if False in found and True in found else None
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOG",
     "FREE",
+    "SOME",
     "ByArch",
     "ClassValue",
     "Each",
@@ -53,6 +54,32 @@ class _Sentinel:
         raise TypeError(f"{self.name} has no truth value")
 
 
+class _Some:
+    """Something that was found in a table, of which no more is known than that it is there: no zero and not None."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "SOME"
+
+    def __gt__(self, other: object) -> bool:
+        return self._against(other)
+
+    __ge__ = __gt__
+
+    def __lt__(self, other: object) -> bool:
+        return not self._against(other)
+
+    __le__ = __lt__
+
+    @staticmethod
+    def _against(other: object) -> bool:
+        if other == 0:
+            return True
+        raise TypeError(f"what was found compares with 0 alone, not with {other!r}")
+
+
+SOME = _Some()
 FREE = _Sentinel("FREE")
 FOG = _Sentinel("FOG")
 
