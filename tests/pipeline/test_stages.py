@@ -35,7 +35,7 @@ def _gate(name: str, archs: tuple[int, ...], role: str = "test") -> Gate:
 
 def test_what_holds_the_target_back_is_opened_once_and_a_flag_stays() -> None:
     closed, defined = _gate("a", (90, 100)), _gate("d", (90,), role="define")
-    gates = (closed, _gate("b", (90, 120)), _gate("c", ()), defined)
+    gates = (closed, _gate("b", (90, 120)), _gate("c", ()), defined, _gate("e", (90,), role="choice"))
     chain = Chain(
         "f", SM120, (Hop("call", "k.py", 1, "f", True, gates),), (Hop("kernel", "k.py", 1, "k", True, gates),)
     )

@@ -36,6 +36,8 @@ def _line(gate: Gate, target: Target | None) -> Text:
     line.append(f"{word:<7}", style=style)
     line.append(f" {_short(gate.condition)}")
     line.append(f"  {gate.passes}", style="dim" if gate.passes.decided else "yellow")
+    if gate.role == "choice":
+        line.append("  a choice of numbers", style="dim")
     if gate.symbol:
         line.append(f"  {gate.symbol}", style="dim cyan")
     return line

@@ -80,7 +80,8 @@ def _misfits(request: Request, environment: Environment) -> str:
 
 
 def _shut(gate: Gate, request: Request) -> bool:
-    return gate.status(request.target) is Status.CLOSED and bool(gate.passes.yes) and gate.role != "define"
+    closed = gate.status(request.target) is Status.CLOSED and bool(gate.passes.yes)
+    return closed and gate.role not in ("define", "choice")
 
 
 def _environment(request: Request, variant: Variant, report: Report) -> Environment:

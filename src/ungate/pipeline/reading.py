@@ -104,11 +104,12 @@ def to_open(chain: Chain) -> tuple[Gate, ...]:
     what is left closed in it would be compiled to kernels without a body.
     """
     # What lets no architecture through is closed by the toolkit's version or for good, not by the architecture;
-    # and a flag stays as it is defined: the expression that reads it is what decides.
+    # and a flag stays as it is defined: the expression that reads it is what decides. A choice of numbers turns nothing
+    # away, and the other architectures' numbers may not fit the target.
     gates = {
         gate.id: gate
         for gate in chain.gates
-        if gate.status(chain.target) is Status.CLOSED and gate.passes.yes and gate.role != "define"
+        if gate.status(chain.target) is Status.CLOSED and gate.passes.yes and gate.role not in ("define", "choice")
     }
     return tuple(gates.values())
 
