@@ -390,6 +390,12 @@ def test_places_that_do_not_contradict_the_launch(rules: Lint, other: str) -> No
     assert rules({"lib/fused.cu": LAUNCH, "lib/norm.cu": other}) == []
 
 
+def test_device_code_of_another_package_has_its_own_reasons(rules: Lint) -> None:
+    both = LAUNCH.replace("2 : 1", "2 : 0")
+    assert rules({"lib/fused.cu": both, "engine/norm.cu": DEVICE}) == []
+    assert rules({"lib/fused.cu": both, "engine/norm.cu": BOUNDED}) == ["launch-attribute-differs"]
+
+
 def test_another_body_in_device_code_is_no_lack(rules: Lint) -> None:
     both = LAUNCH.replace("2 : 1", "2 : 0")
     other = DEVICE.replace("#endif", '#else\n  asm volatile("griddepcontrol.wait;");\n#endif')

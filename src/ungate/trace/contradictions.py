@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from ungate.model import KNOWN_ARCHS, Chain, Finding, Gate, Hop, Reached, Sense
 from ungate.trace.ask import ask_attribute
 from ungate.trace.chain import Trace
-from ungate.trace.corpus import Corpus
+from ungate.trace.corpus import Corpus, aside
 from ungate.trace.flags import set_under
+from ungate.trace.gates import Gates
 
 __all__ = ["chains_with_defaults", "contradictions", "stops"]
 
@@ -27,15 +28,26 @@ def chains_with_defaults(trace: Trace, named: Iterable[Chain] = ()) -> tuple[Cha
     switches on by default."""
     chains = list(named)
     seen = {hop.symbol for chain in chains for hop in chain.hops if hop.kind == "flag"}
-    for attribute in sorted(set_under(trace.graph, trace.gates, trace.switches.attributes)):
+    files = {file: _switched(trace.corpus, file) for file in trace.gates.files}
+    switching = Gates(gate for file, names in files.items() if names for gate in trace.gates.of(file))
+    attributes = trace.switches.attributes & frozenset().union(*files.values())
+    for attribute in sorted(set_under(trace.graph, switching, attributes)):
         if any(attribute == name.lstrip("-").replace("-", "_") for name in seen):
             continue
         chains.extend(ask_attribute(trace, attribute))
     return tuple(chains)
 
 
+_ON = re.compile(rb"\.(\w+) *= *True\b")
 _HOST = "cuda-host-compare"  # the pattern of a comparison in host C++
 _CHECK = re.compile(rb"\b\w*(?:CHECK|ASSERT|ENFORCE)\w*\s*\(")
+
+
+def _switched(corpus: Corpus, file: str) -> frozenset[str]:
+    """The names under which a file stores ``True`` on an object: only for these is it worth parsing."""
+    if not file.endswith(".py") or aside(file):
+        return frozenset()
+    return frozenset(name.decode() for name in _ON.findall(corpus.text(file)))
 
 
 def contradictions(

@@ -77,17 +77,23 @@ def launched(trace: Trace, only: Sequence[int]) -> Iterator[Disagreement]:
                 for attribute, how in _claimed(trace, gate):
                     claims[attribute].append(Claim(gate, how))
     for attribute, found in claims.items():
-        archs = [
-            arch
-            for arch in only
-            if any(_lacks(claim.gate, arch) for claim in found)
-            and any(claim.how == "sets" and arch in claim.gate.passes.yes for claim in found)
-        ]
-        if not archs:
+        pairs = [(arch, *pair) for arch in only for pair in itertools.islice(_pairs(found, arch), 1)]
+        if not pairs:
             continue
-        setting = [claim for claim in found if claim.how == "sets" and archs[-1] in claim.gate.passes.yes]
-        lacking = [claim for claim in found if _lacks(claim.gate, archs[-1])]
-        yield Disagreement(_WORDS[attribute], setting[0], lacking[0], tuple(archs), len(setting), len(lacking))
+        arch, sets, lacks = pairs[-1]
+        setting = sum(1 for claim in found if claim.how == "sets" and arch in claim.gate.passes.yes)
+        lacking = sum(1 for claim in found if _lacks(claim.gate, arch))
+        archs = tuple(each for each, *_ in pairs)
+        yield Disagreement(_WORDS[attribute], sets, lacks, archs, setting, lacking)
+
+
+def _pairs(found: Sequence[Claim], arch: int) -> Iterator[tuple[Claim, Claim]]:
+    """(a place that sets an attribute for an architecture, one that holds it back). Device code counts beside host code
+    of its own package only: another package's kernel may do without for its own reasons, such as speed."""
+    for sets in found:
+        for lacks in found if sets.how == "sets" and arch in sets.gate.passes.yes else ():
+            if _lacks(lacks.gate, arch) and (lacks.how != "waits" or lacks.gate.package == sets.gate.package):
+                yield sets, lacks
 
 
 def _lacks(gate: Gate, arch: int) -> bool:
