@@ -118,26 +118,30 @@ def test_what_does_not_compile_is_a_finding_with_its_place(
 @pytest.mark.wheels
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    ("options", "code", "hollow"), [(["--as-installed"], 1, 480), ([], 0, 0)], ids=["as", "opened"]
+)
 def test_the_real_unit_as_installed_and_opened(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    code: int,
+    hollow: int,
 ) -> None:
     """FlashInfer 0.6.3, ``trtllm_allreduce.cu`` for sm_120a: 480 of 921 kernels hollow, and none once opened.
 
-    Two compilations of about two minutes of processor time each; nothing is kept between runs.
+    Budget: two minutes of processor time each; nothing is kept between runs.
     """
     monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "cache"))
     site = tmp_path / "site"
     index.install(["flashinfer-python==0.6.3", "sglang==0.5.9"], site)
     common = ["build", "flashinfer-allreduce-fusion", "--site", str(site), "--target", "sm_120a", "--json"]
-    assert main([*common, "--unit", "trtllm_allreduce.cu", "--as-installed"]) == 1
-    (closed,) = json.loads(capsys.readouterr().out)["units"]
-    assert (closed["artifact"]["kernels"], closed["artifact"]["hollow"]) == (921, 480)
-    hollow = [family for family in closed["families"] if family["hollow"]]
-    assert [family["name"].rpartition("::")[2] for family in hollow] == [
-        "lamport_style_one_shot_all_reduce_norm_kernel"
-    ]
-    assert main([*common, "--unit", "trtllm_allreduce.cu"]) == 0
-    (opened,) = json.loads(capsys.readouterr().out)["units"]
-    assert (opened["artifact"]["kernels"], opened["artifact"]["hollow"]) == (921, 0)
-    (image,) = sass.read(Path(opened["artifact"]["path"]))
-    assert all(kernel.instructions > 16 for kernel in image.kernels)
+    assert main([*common, "--unit", "trtllm_allreduce.cu", *options]) == code
+    (unit,) = json.loads(capsys.readouterr().out)["units"]
+    assert (unit["artifact"]["kernels"], unit["artifact"]["hollow"]) == (921, hollow)
+    families = [family["name"].rpartition("::")[2] for family in unit["families"] if family["hollow"]]
+    assert families == (["lamport_style_one_shot_all_reduce_norm_kernel"] if hollow else [])
+    if not hollow:
+        (image,) = sass.read(Path(unit["artifact"]["path"]))
+        assert all(kernel.instructions > 16 for kernel in image.kernels)
