@@ -22,6 +22,7 @@ __all__ = [
     "Not",
     "Unknown",
     "evaluate",
+    "has_free",
     "passing",
     "speaks",
     "where",
@@ -89,7 +90,8 @@ _SILENT = _Silent()
 _Value = bool | None | _Silent
 
 
-def _value(condition: Condition, arch: int) -> _Value:
+def _value(condition: Condition, arch: int, lenient: bool = True) -> _Value:
+    """The value for one arch. ``lenient`` is False under a negation: what is free may not let through by failing."""
     match condition:
         case Known(archs=archs):
             return arch in archs
@@ -100,18 +102,18 @@ def _value(condition: Condition, arch: int) -> _Value:
         case Always(value=constant):
             return constant
         case Not(of=inner):
-            value = _value(inner, arch)
+            value = _value(inner, arch, not lenient)
             return not value if isinstance(value, bool) else value
         case All(of=terms):
-            value = _fold(terms, arch, decisive=False)
-            return value if value is not False else _conjoined(terms, arch)
+            value = _fold(terms, arch, lenient, decisive=False)
+            return _conjoined(terms, arch) if value is False and lenient else value
         case Either(of=terms):
-            return _fold(terms, arch, decisive=True)
+            return _fold(terms, arch, lenient, decisive=True)
 
 
-def _fold(terms: tuple[Condition, ...], arch: int, *, decisive: bool) -> _Value:
+def _fold(terms: tuple[Condition, ...], arch: int, lenient: bool, *, decisive: bool) -> _Value:
     """Kleene conjunction (decisive=False) or disjunction (decisive=True) over the terms that are not silent."""
-    values = [value for term in terms if not isinstance(value := _value(term, arch), _Silent)]
+    values = [value for term in terms if not isinstance(value := _value(term, arch, lenient), _Silent)]
     if not values:
         return _SILENT
     if decisive in values:
@@ -126,9 +128,9 @@ def _conjoined(terms: tuple[Condition, ...], arch: int) -> _Value:
     conjunction tells the archs apart is such an alternative taken for a test of the arch.
     """
     kept = tuple(term for term in terms if not (_is_open(term) and _value(term, arch) is False))
-    if len(kept) == len(terms) or not any(_divides(term) for term in kept):
+    if len(kept) == len(terms) or not any(_divides(term) for term in kept if not _is_open(term)):
         return False
-    return _fold(kept, arch, decisive=False)
+    return _fold(kept, arch, True, decisive=False)
 
 
 def _is_open(condition: Condition) -> bool:
@@ -150,6 +152,19 @@ def speaks(condition: Condition) -> bool:
             return speaks(inner)
         case All(of=terms) | Either(of=terms):
             return any(speaks(term) for term in terms)
+        case _:
+            return False
+
+
+def has_free(condition: Condition) -> bool:
+    """Whether something that is not about the architecture has its say."""
+    match condition:
+        case Free():
+            return True
+        case Not(of=inner):
+            return has_free(inner)
+        case All(of=terms) | Either(of=terms):
+            return any(has_free(term) for term in terms)
         case _:
             return False
 

@@ -28,7 +28,7 @@ from ungate.source.python.file import PythonFile
 __all__ = ["SAMPLES", "find"]
 
 _TEXT = matcher(
-    r"""["'](?:sm|SM|compute)_?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
+    r"""["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
     r"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
 )
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_|$)", re.I)
@@ -58,7 +58,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 if (
                     form is Form.STRING_LIST
                     and any(isinstance(key, ast.Constant) and str(key.value).isdigit() for key in keys)
-                    and not _MEANS.search(name)
+                    and not (_MEANS.search(name) or file.looks_up(name))
                 ):
                     continue
                 if any(file.is_test(value, scope, unit) for value in values):
@@ -99,6 +99,11 @@ SAMPLES = (
         {2: (80, 90)},
     ),
     Finds("names of archs", 'SIZES = {"sm_100": 512, "sm_103": 512}\n', {1: (100, 103)}),
+    Finds(
+        "bare numbers in quotes",
+        'CONFIGS = {"80": (128, 2), "89": (128, 4)}\n\ndef f(target_arch):\n    return CONFIGS.get(target_arch)\n',
+        {1: (80, 89)},
+    ),
     Finds("versions of the capability", 'SIZES = {\n    "9.0": 1,\n    "10.0": 2,\n}\n', {1: (90, 100)}),
     Finds("tuples", "SIZES = {(9, 0): 1, (10, 3): 2}\n", {1: (90, 103)}),
 )

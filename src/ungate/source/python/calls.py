@@ -81,7 +81,7 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if (value is FREE or value is None) and is_capability_call(spelled) and not _elsewhere(node.func):
         value = CAPABILITY
     if is_answer(value):
-        return ByArch(value.items, (_spelling(node.func) or spelled,))
+        return ByArch(value.items, (_spelling(node.func) or spelled,), value.loose)
     return value
 
 

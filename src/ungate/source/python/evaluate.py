@@ -117,6 +117,13 @@ class Evaluator:
             self.read[key] = (node, value)
         return value
 
+    def is_loose(self, node: ast.expr, frame: Frame) -> bool:
+        """Whether a flag or predicate, where it is true for an arch, may be false for a reason beside the arch."""
+        if not isinstance(node, ast.Name | ast.Attribute | ast.Call):
+            return False
+        value = self.value(node, frame)
+        return isinstance(value, ByArch) and value.loose and is_answer(value)
+
     def beside(self, node: ast.expr, frame: Frame, other: Value) -> Value:
         """The value of what meets a capability in a comparison or a table: a name is followed whatever it is."""
         value = self.value(node, frame)
@@ -145,7 +152,8 @@ class Evaluator:
             case ast.BoolOp(op=ast.Or(), values=values):
                 return Either(tuple(self.condition(value, frame) for value in values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return Not(self.condition(operand, frame))
+                denied = Not(self.condition(operand, frame))
+                return Either((denied, Free(""))) if self.is_loose(operand, frame) else denied
             case ast.NamedExpr(value=value):
                 return self.condition(value, frame)
             case ast.Call(args=[handed]) if is_transparent(node):
@@ -166,7 +174,11 @@ def _bool_op(ev: Evaluator, node: Any, frame: Frame) -> Value:
     joins = isinstance(node.op, ast.And)
     # a constant that is worked out (a setting, a size) is taken as :meth:`Evaluator.condition` takes it: free
     terms = tuple(
-        Free("") if isinstance(value, bool) and not isinstance(each, ast.Constant) else truth(value)
+        Free("")
+        if isinstance(value, bool) and not isinstance(each, ast.Constant)
+        else ev.condition(each, frame)
+        if isinstance(each, ast.UnaryOp)
+        else truth(value)
         for each, value in zip(node.values, values, strict=True)
     )
     tree: Condition = All(terms) if joins else Either(terms)

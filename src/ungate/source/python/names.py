@@ -54,7 +54,7 @@ def _frame(scope: Scope, line: int, depth: int) -> Frame:
 
 def _spoken(value: Value, spelled: str) -> Value:
     """Note the name under which an answer was read."""
-    return ByArch(value.items, (spelled,)) if is_answer(value) else value
+    return ByArch(value.items, (spelled,), value.loose) if is_answer(value) else value
 
 
 @functools.lru_cache(maxsize=1 << 16)

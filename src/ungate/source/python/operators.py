@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ungate.model import KNOWN_ARCHS
-from ungate.source.condition import Always, Condition, evaluate, speaks
+from ungate.source.condition import Always, Condition, evaluate, has_free, speaks
 from ungate.source.python.capability import Capability, NoCapability, capability_number
 from ungate.source.python.tables import held, identity, presence
 from ungate.source.python.values import FOG, FREE, ByArch, Each, Value, as_condition, is_answer, lift
@@ -198,7 +199,7 @@ def settle(condition: Condition, names: tuple[str, ...] = ()) -> Value:
     if not speaks(condition):
         return condition.value if isinstance(condition, Always) else FREE
     answers = tuple(FOG if (answer := evaluate(condition, arch)) is None else answer for arch in KNOWN_ARCHS)
-    return ByArch(answers, names)
+    return ByArch(answers, names, has_free(condition))
 
 
 def either_free(one: Value, other: Value) -> Value:
@@ -208,7 +209,8 @@ def either_free(one: Value, other: Value) -> Value:
     if isinstance(one, ByArch) and isinstance(other, ByArch):
         return lift(_common, one, other)
     if isinstance(one, ByArch) or isinstance(other, ByArch):
-        return one if isinstance(one, ByArch) else other
+        value = one if isinstance(one, ByArch) else other
+        return replace(value, loose=True) if is_answer(value) else value
     if one is FREE or other is FREE:
         return FREE
     try:
@@ -261,7 +263,8 @@ def choose(test: Value, one: Value, other: Value) -> Value:
     concrete = [item for item in picked if item is not FOG]
     if concrete and len(concrete) == len(picked) and all(item == concrete[0] for item in concrete):
         return concrete[0]
-    return ByArch(tuple(picked), test.names)
+    loose = test.loose or any(isinstance(each, ByArch) and each.loose for each in (one, other))
+    return ByArch(tuple(picked), test.names, loose)
 
 
 def _are_capabilities(items: list[Value]) -> bool:

@@ -88,11 +88,12 @@ FOG = _Sentinel("FOG")
 class ByArch:
     """One value an arch, in the order of ``KNOWN_ARCHS``; an item may be ``FOG``.
 
-    ``answer`` tells a flag or predicate (True) from a capability that is still to be compared (False).
+    ``loose``: where an item is True, something that is not about the arch (a dtype, a setting) has its say too.
     """
 
     items: tuple[Value, ...]
     names: tuple[str, ...] = ()
+    loose: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -177,6 +178,7 @@ def lift(function: Callable[..., Value], *operands: Value) -> Value:
         except Exception:
             return FREE
     names = tuple(dict.fromkeys(name for vector in vectors for name in vector.names))
+    contingent = any(vector.loose for vector in vectors)
     if loose:
         return ByArch((FOG,) * len(KNOWN_ARCHS), names)
 
@@ -189,7 +191,7 @@ def lift(function: Callable[..., Value], *operands: Value) -> Value:
         except Exception:
             return FOG
 
-    return ByArch(tuple(at(index) for index in range(len(KNOWN_ARCHS))), names)
+    return ByArch(tuple(at(index) for index in range(len(KNOWN_ARCHS))), names, contingent)
 
 
 def as_condition(value: Value, text: str = "") -> Condition:
