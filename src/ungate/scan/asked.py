@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ungate.model import Form
-from ungate.scan.draft import CHOICE, Draft
+from ungate.scan.draft import CHOICE, Draft, left
 from ungate.source.python.file import PythonFile
 from ungate.source.python.questions import Question
 
@@ -14,10 +14,7 @@ def asked(
     file: PythonFile, question: Question, role: str, form: Form = Form.PYTHON_EXPRESSION, note: str = ""
 ) -> Draft:
     """The gate that a question is. ``role`` gives way to ``choice`` where both branches do the same."""
-    within = ""
-    if question.within is not None:
-        archs = " ".join(f"sm_{arch}" for arch in sorted(question.within)) or "no architecture"
-        within = f"the tests before it leave {archs}"
+    within = "" if question.within is None else left(question.within)
     choice = CHOICE if question.choice else ""
     return Draft(
         line=question.line,

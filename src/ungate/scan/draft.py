@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ungate.model import Form, Sense
 from ungate.source.condition import Condition
 
-__all__ = ["CHOICE", "Draft", "Finds", "Nothing"]
+__all__ = ["CHOICE", "Draft", "Finds", "Nothing", "left"]
 
 CHOICE = "a choice of numbers: both ways go on alike, nothing is turned away"
 """The note of a gate in the role ``choice``."""
+
+
+def left(archs: Iterable[int]) -> str:
+    """The note of a gate that only these archs get as far as."""
+    told = " ".join(f"sm_{arch}" for arch in sorted(archs)) or "no architecture"
+    return f"the tests before it leave {told}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ __all__ = [
     "Known",
     "Not",
     "Unknown",
+    "certain",
     "evaluate",
     "has_free",
     "passing",
+    "possible",
     "speaks",
     "where",
 ]
@@ -152,6 +154,40 @@ def speaks(condition: Condition) -> bool:
             return speaks(inner)
         case All(of=terms) | Either(of=terms):
             return any(speaks(term) for term in terms)
+        case _:
+            return False
+
+
+def possible(condition: Condition, arch: int) -> bool:
+    """Whether a condition can hold for an arch, whatever its terms come to that are free or unknown."""
+    match condition:
+        case Known(archs=archs):
+            return arch in archs
+        case Always(value=constant):
+            return constant
+        case Not(of=inner):
+            return not certain(inner, arch)
+        case All(of=terms):
+            return all(possible(term, arch) for term in terms)
+        case Either(of=terms):
+            return any(possible(term, arch) for term in terms)
+        case _:
+            return True
+
+
+def certain(condition: Condition, arch: int) -> bool:
+    """Whether a condition holds for an arch, whatever its terms come to that are free or unknown."""
+    match condition:
+        case Known(archs=archs):
+            return arch in archs
+        case Always(value=constant):
+            return constant
+        case Not(of=inner):
+            return not possible(inner, arch)
+        case All(of=terms):
+            return all(certain(term, arch) for term in terms)
+        case Either(of=terms):
+            return any(certain(term, arch) for term in terms)
         case _:
             return False
 

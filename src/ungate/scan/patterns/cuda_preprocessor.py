@@ -15,12 +15,12 @@ with the native path under ``#else``, or an ``#error``) refuses: the architectur
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ungate.model import Form, Sense
-from ungate.scan.draft import Draft, Finds, Nothing
+from ungate.model import KNOWN_ARCHS, Form, Sense
+from ungate.scan.draft import Draft, Finds, Nothing, left
 from ungate.scan.patterns import pattern
-from ungate.source.condition import Unknown
+from ungate.source.condition import Condition, Free, Unknown, certain, possible
 from ungate.source.cuda.conditions import Judged
 from ungate.source.cuda.directives import Branch
 from ungate.source.cuda.expression import Binary, Defined, Expression, Unary, parse, unreadable
@@ -36,6 +36,7 @@ _STOPS = re.compile(
     re.IGNORECASE,
 )
 _ARCH = re.compile(r"^__CUDA_ARCH|_ARCH$")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _LAST_OLD = 90
 """A bound up to here cuts off old hardware: the fallback stands in the branch. A higher one may hold back new one."""
 
@@ -69,8 +70,32 @@ def find(file: CudaFile) -> Iterator[Draft]:
             sense=sense_of(file, branch, text),
             symbol=file.symbol(directive.start),
             names=judged.names,
-            note=_note(judged, text),
+            note="; ".join(filter(None, (_note(judged, text), _within(file, branch, inside)))),
         )
+
+
+def _within(file: CudaFile, branch: Branch, inside: Mapping[int, frozenset[str]]) -> str:
+    """Which archs get as far as a directive, where those around it and the branches before it leave out some."""
+
+    def judged(index: int) -> Condition:
+        text = condition_text(file.reading.branches[index])
+        if not all(name == "defined" or name.startswith("__CUDA_ARCH") for name in _IDENTIFIER.findall(text)):
+            return Free(text)  # another macro has its say, and a tree does not tell which
+        return file.conditions.judge(at_its_time(text, inside.get(index, frozenset()))).tree
+
+    archs = set(KNOWN_ARCHS)
+    at = branch
+    while True:
+        for index in at.earlier:
+            tree = judged(index)
+            archs = {arch for arch in archs if not certain(tree, arch)}
+        if at.parent < 0:
+            break
+        at = file.reading.branches[at.parent]
+        if at.directive.keyword != "else":
+            tree = judged(at.index)
+            archs = {arch for arch in archs if possible(tree, arch)}
+    return left(archs) if len(archs) < len(KNOWN_ARCHS) else ""
 
 
 def _note(judged: Judged, text: str) -> str:
