@@ -14,7 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.files import write
 from ungate.model import Sample, Task
 from ungate.pipeline.codec import pack, revised, unpack
@@ -38,7 +38,12 @@ class Journal:
     def __init__(self, ledger: Ledger, number: int, folder: Path, stages: Sequence[str]) -> None:
         self._ledger, self._number, self._folder = ledger, number, folder
         self._bases = {stage: place * _ROOM for place, stage in enumerate(stages)}
-        self._steps: dict[str, Step] = {}
+        # A stage that an earlier process finished does not plan its steps again: they are in the ledger.
+        self._steps = {step.name: self._as_kept(step) for step in ledger.planned(number) if step.name}
+
+    def _as_kept(self, step: Step) -> Step:
+        """A step with a result is done, whatever became of the process that did it."""
+        return replace(step, task=replace(step.task, status="completed")) if self.kept(step.name) else step
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -57,9 +62,7 @@ class Journal:
             for place, (name, task) in enumerate(steps, after + 1 if steps and steps[0][0] else 0)
         ]
         self._ledger.plan(self._number, new)
-        for step in new:
-            task = replace(step.task, status="completed") if self.kept(step.name) else step.task
-            self._steps[step.name] = replace(step, task=task)
+        self._steps |= {step.name: self._as_kept(step) for step in new}
 
     def once(
         self,
@@ -153,5 +156,5 @@ class Journal:
         except (OSError, ValueError, TypeError, LookupError) as error:
             raise Refusal(
                 f"The result of a finished step at {place} cannot be read: {error}.",
-                f"Carry that step out again: rm {place}; ungate run --resume {self._number}",
+                f"Carry that step out again: rm {shell(place)}; ungate run --resume {self._number}",
             ) from error

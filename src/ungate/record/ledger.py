@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,11 @@ def _database(place: Path | str) -> Database:
         from ungate.record.postgres import PostgresDatabase
 
         return PostgresDatabase(place)
+    if isinstance(place, str) and (scheme := re.match(r"([A-Za-z][\w+.-]*)://", place)):
+        raise Refusal(
+            f"UNGATE_LEDGER names a database of the kind {scheme[1]}, which a ledger cannot stand in.",
+            "Name a file or a PostgreSQL database: export UNGATE_LEDGER=postgresql://user@host/name",
+        )
     from ungate.record.sqlite import SqliteDatabase
 
     return SqliteDatabase(Path(place))
@@ -106,6 +112,15 @@ class Ledger:
                 for each in steps
             ],
         )
+
+    def planned(self, run: int) -> tuple[Step, ...]:
+        """The list of a run's steps as it stands, in order."""
+        with self.database.read() as connection:
+            rows = connection.all(
+                "SELECT step, position, content, status, priority, criterion FROM task WHERE run = ? ORDER BY position",
+                (run,),
+            )
+        return tuple(Step(name, position, Task(*words)) for name, position, *words in rows)
 
     def step(self, run: int, position: int, status: str) -> None:
         """Change the status of one step of a run."""
