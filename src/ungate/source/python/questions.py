@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import TypeGuard
 
 from ungate.model import KNOWN_ARCHS, Sense
 from ungate.source.condition import Condition, Not, evaluate, speaks
@@ -165,7 +164,6 @@ class _Asker:
             case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
                 self.expression(value, self.frame(value, scope), "value")
             case _:
-                blocks = [value for _, value in ast.iter_fields(node) if _is_block(value)]
                 for child in ast.iter_child_nodes(node):
                     if isinstance(child, ast.expr):
                         self.expression(child, self.frame(child, scope), "part")
@@ -173,8 +171,9 @@ class _Asker:
                         self.statements(child.body, scope)
                     elif isinstance(child, ast.withitem):
                         self.expression(child.context_expr, self.frame(child.context_expr, scope), "part")
-                for block in blocks:
-                    self.statements(block, scope)
+                for name in ("body", "orelse", "finalbody"):
+                    if block := getattr(node, name, None):
+                        self.statements(block, scope)
 
     def match(self, node: ast.Match, scope: Scope) -> None:
         frame = self.frame(node.subject, scope)
@@ -352,10 +351,6 @@ class _Asker:
 
 def _own(node: ast.Attribute | ast.Name) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-
-
-def _is_block(value: object) -> TypeGuard[list[ast.stmt]]:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
 
 
 def _plain(node: ast.expr) -> bool:
