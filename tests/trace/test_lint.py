@@ -513,3 +513,24 @@ def test_what_is_refused_while_running_comes_first(found: Callable[..., tuple[Fi
     }
     several["engine/args.py"] = several["engine/args.py"].replace("engine.platform", "engine.p")
     assert [finding.severity for finding in found(several)] == ["danger", "terminal", "warning"]
+
+
+def test_the_kind_of_device_is_no_backend_to_follow(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``device: str`` stands in hundreds of classes, and everything is behind it."""
+    asked: list[str] = []
+
+    def ask(trace: Trace, value: str, flag: str) -> tuple[()]:
+        asked.append(value)
+        return ()
+
+    monkeypatch.setattr("ungate.trace.leading.of_value", ask)
+    checks = ARGS["engine/server_args.py"].replace("is_sm100()", "is_new()")
+    packages = make({**ARGS, "engine/server_args.py": checks, "engine/runner.py": checks.replace("trtllm_mla", "cuda")})
+    lint(Trace(packages, scan(packages, jobs=1, use_cache=False), Target(120)), (120,))
+    assert set(asked) == {"trtllm_mla"}
+
+
+def test_a_place_that_asks_for_no_floor_is_no_lack(rules: Lint) -> None:
+    both = LAUNCH.replace("2 : 1", "2 : 0")
+    other = DEVICE.replace("(__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200)", "(__CUDA_ARCH__ != 1200)")
+    assert rules({"lib/fused.cu": both, "lib/norm.cu": other}) == []

@@ -97,9 +97,9 @@ def _pairs(found: Sequence[Claim], arch: int) -> Iterator[tuple[Claim, Claim]]:
 
 
 def _lacks(gate: Gate, arch: int) -> bool:
-    """Whether a place that lets Hopper and a later major through holds this architecture back."""
-    later = {each // 10 for each in gate.passes.yes if each >= 90}
-    return arch >= 90 and arch not in gate.passes.yes and 90 in gate.passes.yes and len(later) > 1
+    """Whether a place that asks for Hopper at least, and lets a later major through, holds this architecture back."""
+    later = {each // 10 for each in gate.passes.yes}
+    return arch >= 90 and arch not in gate.passes.yes and 90 in gate.passes.yes and min(later) == 9 and len(later) > 1
 
 
 def _claimed(trace: Trace, gate: Gate) -> Iterator[tuple[str, str]]:

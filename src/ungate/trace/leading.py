@@ -28,6 +28,7 @@ __all__ = ["Led", "leading"]
 
 _NATIVE = ("source", "include", "kernel")
 _HOST = "cuda-host-compare"
+_DEVICES = frozenset({"cuda", "gpu", "cpu"})  # a value that names the kind of device leads to everything there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,10 @@ def leading(trace: Trace, branches: Branches, known: Values, only: Sequence[int]
     """The values that lead to a refusal, each with the gate that lets it through."""
     asked: dict[tuple[str, str], dict[int, tuple[Gate, bool]]] = {}
     for check in known.checked:
-        if check.passes and trace.switches.attributes.intersection((check.attribute,)):
+        if check.passes and check.attribute in trace.switches.attributes and check.value not in _DEVICES:
             asked.setdefault((check.attribute, check.value), {}).setdefault(check.arch, (check.gate, False))
     for given in known.given:
-        if trace.switches.attributes.intersection((given.attribute,)):
+        if given.attribute in trace.switches.attributes and given.value not in _DEVICES:
             asked.setdefault((given.attribute, given.value), {})[given.arch] = (given.gate, True)
     refusals = Refusals(trace, branches)
     for (attribute, value), gates in asked.items():
