@@ -156,6 +156,7 @@ class Shard:
         ready = self.opened.get(file)
         if ready is not None and ready.current:
             ready.follow(names)
+            ready.told = self.known if self.files is None else None
             return ready
         dotted = dotted_name(file)
         module = self.world.module(dotted)
@@ -170,6 +171,7 @@ class Shard:
                 self.unread[file] = f"cannot be read: {error.strerror}"
                 return None
         made = self.opened[file] = PythonFile(module, self.evaluator, names)
+        made.told = self.known if self.files is None else None
         return made
 
     def find(self, index: Any) -> Found:

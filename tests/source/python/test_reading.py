@@ -313,3 +313,16 @@ def test_predicates_that_are_all_denied_leave_what_none_of_them_takes(tmp_path: 
     found = _passes(_gates(tmp_path, a=text))
     assert found["a", 12] == [90, 100, 103, 107]
     assert found["a", 14] == [100, 103, 107, 120, 121]
+
+
+def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:
+    top = tmp_path / "p"
+    top.mkdir()
+    (top / "sizes.py").write_text("LIMITS = {9: 1, 10: 2}\nTILES = {64: 1, 128: 2}\nsmall = {8: 1, 9: 2}\n")
+    (top / "use.py").write_text(
+        "from p.sizes import LIMITS\n\n\ndef f(capability_major):\n    return LIMITS[capability_major]\n"
+    )
+    whole = scan(below(top), use_cache=False, jobs=1)
+    few = scan(below(top), use_cache=False, jobs=1, files=frozenset({"p/sizes.py"}))
+    assert [gate.line for gate in whole.gates if gate.file == "p/sizes.py"] == [1]
+    assert few.gates == tuple(gate for gate in whole.gates if gate.file == "p/sizes.py")

@@ -53,7 +53,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
                     continue
                 form, archs = listed
                 name = named.get(id(node), "")
-                if form is Form.INT_LIST and not _MEANS.search(name) and not file.looks_up(name):
+                if form is Form.INT_LIST and not _MEANS.search(name) and not (archs and file.looks_up(name)):
                     continue
                 if (
                     form is Form.STRING_LIST

@@ -143,6 +143,10 @@ class PythonFile:
         self._wanted: set[bytes] = set()
         self._shared: set[bytes] = set()
         self._units: list[tuple[Unit, Scope]] | None = None
+        self._tables: frozenset[bytes] = frozenset()
+        self.told: frozenset[bytes] | None = (
+            frozenset()
+        )  # the answers of other files; None where all names are followed
 
     @property
     def current(self) -> bool:
@@ -366,12 +370,16 @@ class PythonFile:
             self.evaluator.forget()
         self.evaluator.concentrate(None)
         tables = (name for name in self.evaluator.tables if name and written(self.module.data, name))
-        self.follow(frozenset(name.encode() for name in tables))
+        self._tables = frozenset(name.encode() for name in tables)
+        self.follow(self._tables)
         return found
 
     def looks_up(self, name: str) -> bool:
         """Whether a capability is looked up in the table of that name, here or in a file that it is imported into."""
-        return bool(name) and name.encode() in self.foreign
+        word = name.encode()
+        if self.told is None:  # every name of the file is followed: which ones are looked up elsewhere is not known
+            return word in self._tables or name.lstrip("_").isupper()
+        return word in self._tables or word in self.told
 
     def flags(self, node: ast.Name, scope: Scope) -> frozenset[int] | None:
         """The targets of a list of compiler flags that is read by the name of a module-level constant."""
