@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 import pytest
 from tests.trace.conftest import Make
 
-from ungate.model import KNOWN_ARCHS, Finding, Target
+from ungate.model import KNOWN_ARCHS, Finding, Hop, Target
 from ungate.scan import scan
 from ungate.trace import Trace
+from ungate.trace.ahead import Binaries
+from ungate.trace.jit import Step
 from ungate.trace.lint import lint
 
 Lint = Callable[..., list[str]]
@@ -534,3 +536,19 @@ def test_a_place_that_asks_for_no_floor_is_no_lack(rules: Lint) -> None:
     both = LAUNCH.replace("2 : 1", "2 : 0")
     other = DEVICE.replace("(__CUDA_ARCH__ >= 900) && (__CUDA_ARCH__ < 1200)", "(__CUDA_ARCH__ != 1200)")
     assert rules({"lib/fused.cu": both, "lib/norm.cu": other}) == []
+
+
+# club-3090#574: the operator under the floor is in a binary without code for the target.
+def test_a_floor_above_a_binary_of_one_family(
+    found: Callable[..., tuple[Finding, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hops(self: Binaries, step: Step, target: Target, meant: str = "") -> tuple[Hop, ...]:
+        lacks = "" if target.number == 100 else f"the binary holds sm_100f and nothing that {target} can run"
+        return (Hop("kernel", "kernels/ops.so", 0, step.use.text, True, blocker=lacks),)
+
+    monkeypatch.setattr(Binaries, "hops", hops)
+    files = {"engine/layer.py": FLOOR["engine/layer.py"].replace("kernels.fast(x)", "torch.ops.kernels.fast(x)")}
+    (one,) = found(files)
+    assert (one.rule, one.severity, one.file) == ("engine-admits-binary-lacks", "terminal", "kernels/ops.so")
+    assert found(files, 100) == ()
+    assert found(files, 90) == ()
