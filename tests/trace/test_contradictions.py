@@ -10,7 +10,7 @@ from tests.trace.conftest import TARGET, gate
 
 from ungate.model import Chain, Gate, Hop, Reached, Sense
 from ungate.trace import Trace
-from ungate.trace.contradictions import contradictions
+from ungate.trace.lint.contradictions import contradictions
 
 Of = Callable[..., Trace]
 FLAG = Hop("flag", "app/args.py", 1, "--fast", True)

@@ -4,6 +4,7 @@ does not. The gates are found by the scanner itself."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 
 import pytest
 from tests.trace.conftest import Make
@@ -525,7 +526,7 @@ def test_the_kind_of_device_is_no_backend_to_follow(make: Make, monkeypatch: pyt
         asked.append(value)
         return ()
 
-    monkeypatch.setattr("ungate.trace.leading.of_value", ask)
+    monkeypatch.setattr(import_module("ungate.trace.lint.leading"), "of_value", ask)
     checks = ARGS["engine/server_args.py"].replace("is_sm100()", "is_new()")
     packages = make({**ARGS, "engine/server_args.py": checks, "engine/runner.py": checks.replace("trtllm_mla", "cuda")})
     lint(Trace(packages, scan(packages, jobs=1, use_cache=False), Target(120)), (120,))

@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ungate.model import Gate
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
 from ungate.trace.conditions import guards
 from ungate.trace.corpus import aside
+from ungate.trace.lint.branches import Branches
 from ungate.trace.module import Scope, dotted
 
 __all__ = ["Exact", "Odd", "exact", "odd", "unasked"]

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 from ungate.model import Chain, Gate, Hop, Reached
 from ungate.trace.answers import of_value
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
-from ungate.trace.contradictions import stops
+from ungate.trace.lint.branches import Branches
+from ungate.trace.lint.contradictions import stops
+from ungate.trace.lint.refusals import Refusal, Refusals
+from ungate.trace.lint.routed import Values
 from ungate.trace.names import Thing
-from ungate.trace.refusals import Refusal, Refusals
-from ungate.trace.routed import Values
 
 __all__ = ["Led", "leading"]
 

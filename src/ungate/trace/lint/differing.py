@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ungate.model import KNOWN_ARCHS, Finding, Gate
-from ungate.trace.branches import Branches
-from ungate.trace.built import unbuilt
 from ungate.trace.chain import Trace
-from ungate.trace.launched import launched
-from ungate.trace.repeated import Odd, exact, odd, unasked
-from ungate.trace.vain import in_vain
+from ungate.trace.lint.branches import Branches
+from ungate.trace.lint.built import unbuilt
+from ungate.trace.lint.launched import launched
+from ungate.trace.lint.repeated import Odd, exact, odd, unasked
+from ungate.trace.lint.vain import in_vain
 
 __all__ = ["differing"]
 

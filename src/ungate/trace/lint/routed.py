@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ungate.model import Gate
-from ungate.trace.admitted import gated, under_gates
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
 from ungate.trace.conditions import guards
+from ungate.trace.lint.admitted import gated, under_gates
+from ungate.trace.lint.branches import Branches
 from ungate.trace.module import Scope, dotted
 
 __all__ = ["Given", "Refused", "Values", "values"]

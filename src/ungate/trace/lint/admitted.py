@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ungate.model import Gate, Sense
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
 from ungate.trace.corpus import aside
+from ungate.trace.lint.branches import Branches
+from ungate.trace.lint.refusals import Refusal, Refusals, calls
 from ungate.trace.module import Scope
 from ungate.trace.names import Thing
-from ungate.trace.refusals import Refusal, Refusals, calls
 from ungate.trace.route import thing_of
 
 __all__ = ["Admitted", "admitted", "gated", "reachable", "under_gates"]

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ungate.model import Chain, Finding, Gate, Reached
-from ungate.trace.admitted import Admitted, admitted
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
-from ungate.trace.contradictions import chains_with_defaults, contradictions
-from ungate.trace.differing import differing
-from ungate.trace.leading import Led, leading
+from ungate.trace.lint.admitted import Admitted, admitted
+from ungate.trace.lint.branches import Branches
+from ungate.trace.lint.contradictions import chains_with_defaults, contradictions
+from ungate.trace.lint.differing import differing
+from ungate.trace.lint.leading import Led, leading
+from ungate.trace.lint.refusals import Refusal
+from ungate.trace.lint.routed import Given, Refused, values
 from ungate.trace.pause import uncollected
-from ungate.trace.refusals import Refusal
-from ungate.trace.routed import Given, Refused, values
 
 __all__ = ["lint"]
 

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ungate.model import Gate
-from ungate.trace.branches import Branches
 from ungate.trace.chain import Trace
 from ungate.trace.corpus import aside
 from ungate.trace.graph import Site
+from ungate.trace.lint.branches import Branches
 from ungate.trace.module import Scope
 from ungate.trace.route import thing_of
 from ungate.trace.switches import tokens

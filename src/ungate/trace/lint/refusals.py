@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from ungate.model import Gate, Reached, Target
-from ungate.trace.branches import Branches, Verdict
 from ungate.trace.chain import Trace
 from ungate.trace.jit import Step, ahead_calls
+from ungate.trace.lint.branches import Branches, Verdict
 from ungate.trace.module import Scope, dotted
 from ungate.trace.names import Thing
 
