@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import IntEnum
 
-__all__ = ["Exit", "Refusal"]
+__all__ = ["Exit", "Refusal", "shell"]
 
 
 class Exit(IntEnum):
@@ -15,6 +16,11 @@ class Exit(IntEnum):
     INCONCLUSIVE = 2
     ERROR = 3
     INTERRUPTED = 130
+
+
+def shell(word: object) -> str:
+    """A path, or another word that ungate did not choose, as it stands in a command that is to be copied."""
+    return shlex.quote(str(word))
 
 
 class Refusal(Exception):

@@ -9,7 +9,12 @@ from pathlib import Path
 
 from ungate.model import ArchSet, Chain, Gate, Hop, Target
 
-__all__ = ["chain", "gate", "plain"]
+__all__ = ["chain", "counted", "gate", "plain"]
+
+
+def counted(number: int, noun: str, many: str = "") -> str:
+    """A number with its noun, as a sentence has it: ``1 file``, ``2 files``; ``many`` where an s does not do."""
+    return f"{number} {noun if number == 1 else many or noun + 's'}"
 
 
 def plain(value: object) -> object:

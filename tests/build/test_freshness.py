@@ -69,7 +69,7 @@ def header(site: Path) -> Path:
 def test_at_first_nothing_is_claimed(survey: Callable[[], Entry], module: Path, state: Path) -> None:
     entry = survey()
     assert (entry.state, entry.name, entry.arch, entry.version) == (State.UNKNOWN, "trtllm_comm", "sm_120a", "0.6.3")
-    assert entry.reason.startswith("seen for the first time; its 1 inputs are watched")
+    assert entry.reason.startswith("seen for the first time; 1 input watched")
     assert len(list((state / "caches").iterdir())) == 1
 
 
@@ -104,7 +104,7 @@ def test_made_anew_from_changed_inputs_is_not_claimed_either(
 def test_made_anew_from_the_same_inputs_is_fresh(survey: Callable[[], Entry], module: Path) -> None:
     survey()
     (module / "trtllm_comm.so").write_bytes(b"other machine code")
-    assert survey().reason == "made anew since it was last seen, from the same 1 inputs"
+    assert survey().reason == "made anew since it was last seen, from the same 1 input"
 
 
 def test_an_edited_package_is_named_at_first_sight(survey: Callable[[], Entry], module: Path, site: Path) -> None:

@@ -75,10 +75,10 @@ def test_the_same_machine_code_after_an_edit_is_a_stale_build() -> None:
 def test_bodies_gained_and_lost_are_told_apart() -> None:
     (gained,) = proof.changes(CLOSED, OPENED)
     assert gained.rule == "gained-body"
-    assert gained.what.startswith("3 kernels that were hollow have a body now, such as ns::lamport")
+    assert gained.what.startswith("3 hollow kernels have a body now, such as ns::lamport")
     rules = {finding.rule: finding.what for finding in proof.changes(OPENED, CLOSED)}
     assert rules.keys() == {"lost-body"}
-    assert rules["lost-body"].startswith("4 kernels had a body before")
+    assert rules["lost-body"].startswith("4 kernels had a body before the edit and not after it")
 
 
 def test_an_empty_image_is_not_a_stale_build() -> None:
@@ -99,5 +99,5 @@ def test_what_is_empty_everywhere_is_empty_by_design() -> None:
     note, lamport, guard = proof.hollow(CLOSED, "do this", reference)
     assert (note.rule, note.severity) == ("empty-by-design", "note")
     assert note.what.startswith("2 kernels have no body for sm_90a either")
-    assert lamport.what.startswith("all 1 kernels of ns::lamport")
+    assert lamport.what.startswith("ns::lamport has no body")
     assert guard.rule == "trapping-binary"

@@ -44,11 +44,11 @@ def test_ls_as_a_document_and_narrowed(capsys: pytest.CaptureFixture[str]) -> No
 def test_purge_is_a_dry_run_until_it_is_confirmed(deep_gemm: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "purge", "deep-gemm"]) == 0
     said = capsys.readouterr().out
-    assert "Would remove these 1 entries, 2.0 kB. Nothing was changed." in said
+    assert "Would remove 1 entry, 2.0 kB. Nothing was changed." in said
     assert said.endswith("To remove them: ungate cache purge deep-gemm --yes\n")
     assert len(list(deep_gemm.iterdir())) == 2
     assert main(["cache", "purge", "deep-gemm", "--yes"]) == 0
-    assert "Removed 1 entries, 2.0 kB." in capsys.readouterr().out
+    assert "Removed 1 entry, 2.0 kB." in capsys.readouterr().out
     assert [path.name for path in deep_gemm.iterdir()] == ["kernel.whole.a"]
     assert main(["cache", "purge", "deep-gemm", "--yes"]) == 0
     assert capsys.readouterr().out == "Nothing of deep-gemm is stale.\n"

@@ -68,7 +68,7 @@ def test_a_bundle_goes_in_and_comes_out(run: Run, site: Path, bundle: Path) -> N
     assert code == 0 and out == "Nothing was changed by 'story': it is pushed already.\n"
     assert run("applied") == (0, "story\n", "")
     code, out, _ = run("pop")
-    assert code == 0 and "3 files are as before" in out
+    assert code == 0 and "3 files as before" in out
     assert _files(site) == before
     code, _, err = run("pop")
     assert code == 3 and "No series is pushed" in err
@@ -157,7 +157,7 @@ def test_a_foreign_patch_is_pushed_and_popped(run: Run, site: Path, tmp_path: Pa
     code, out, _ = run("import", str(patch), "--dry-run")
     assert code == 0 and "+    return flags(supported_major_versions=[9])" in out and _files(site) == before
     code, out, _ = run("import", str(patch))
-    assert code == 0 and "Pushed 'fix': 1 files" in out
+    assert code == 0 and "Pushed 'fix': 1 file in" in out
     code, out, err = run("import", str(patch))
     assert code == 0 and "already" in out + err
     run("pop")

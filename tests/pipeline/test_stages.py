@@ -12,7 +12,7 @@ from ungate.host.environment import resolve
 from ungate.host.progress import silent
 from ungate.lab.install import install
 from ungate.model import ArchSet, Arm, Chain, Decision, Gate, Hop, Target, Task, Variant, Verdict
-from ungate.pipeline import STAGES, Request, new_folder, run, stages_of
+from ungate.pipeline import STAGES, Request, new_folder, run, stages_of, startable
 from ungate.pipeline.arms import alike, arms, engine_of
 from ungate.pipeline.elsewhere import release
 from ungate.pipeline.reading import to_open
@@ -64,6 +64,23 @@ def test_an_architecture_that_is_let_in_everywhere_has_nothing_to_open(tmp_path:
     assert "nothing to open" in outcome.document["stopped"] and outcome.document["series"] is None
 
 
+def test_a_server_that_cannot_be_started_is_said_before_anything_is_compiled(tmp_path: Path) -> None:
+    request = dataclasses.replace(_request(tmp_path, "report"), command=("/nowhere/python", "-m", "server"))
+    with pytest.raises(Refusal, match="/nowhere/python"):
+        run(request)
+    assert Ledger.here().runs() == ()
+    startable(STAGES[:6], ("/nowhere/python",), {})  # nothing of that is started
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/serve").write_text("#!/bin/sh\n")
+    (tmp_path / "bin/serve").chmod(0o755)
+    startable(STAGES, ("serve",), {"PATH": str(tmp_path / "bin")})
+
+
+def test_the_worst_of_both_questions_comes_first(tmp_path: Path) -> None:
+    severities = [finding.severity for finding in run(_request(tmp_path, "check")).records.findings]
+    assert severities and severities == sorted(severities, key=["terminal", "danger", "warning", "note"].index)
+
+
 def test_every_step_of_a_run_is_in_the_ledger_and_in_its_document(tmp_path: Path) -> None:
     outcome = run(_request(tmp_path, "patch"))
     assert outcome.code is Exit.DONE
@@ -86,7 +103,10 @@ def test_a_hypothesis_is_completed_by_its_run_and_waits_again_after_an_interrupt
     ledger = Ledger.here()
     number = ledger.suppose(Hypothesis(0, Task("Open it", criterion="it opens"), "lab-allreduce-fusion"))
     outcome = run(_request(tmp_path, "patch"), hypothesis=number)
+    assert ledger.hypotheses()[0].task.status == "pending"  # a run that ends before it judges decides nothing
+    outcome = run(_request(tmp_path, "patch", target="sm_90"), hypothesis=number)
     (found,) = ledger.hypotheses()
+    assert "nothing to open" in outcome.document["stopped"]
     assert (found.task.status, found.run) == ("completed", outcome.run)
     ledger.settle(number, "pending")
 

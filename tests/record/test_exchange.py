@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -75,3 +76,10 @@ def test_anything_else_is_refused_and_nothing_of_it_is_kept(
     with pytest.raises(Refusal, match=said):
         take_in(goal, document, "it")
     assert goal.runs() == ()
+
+
+@pytest.mark.parametrize("content", [[], "text", 3, None])
+def test_what_is_no_document_is_told_in_plain_words(tmp_path: Path, content: object) -> None:
+    with pytest.raises(Refusal, match="it is no JSON object") as refused:
+        take_in(Ledger(tmp_path / "b.sqlite"), cast("Any", content), "it")
+    assert "_Document" not in str(refused.value)

@@ -202,3 +202,7 @@ def test_a_cell_is_called_the_same_wherever_it_stands() -> None:
     document = _document()
     document["early"] = ["c4-i64-o32, candidate: collapsed in 2 of 2 starts."]
     assert "4 at once, 64 in, 32 out, candidate: collapsed" in render(document)
+
+
+def test_a_folder_whose_name_is_no_text_is_told() -> None:
+    assert "h\\udcff/run" in render({"folder": "h\udcff/run"}).encode("utf-8").decode("utf-8")

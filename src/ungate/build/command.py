@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ungate.build import linking, proof, sass
 from ungate.build.elf import host_kernels
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import children
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
@@ -70,14 +70,17 @@ def compile_recipe(
     whole = dict(environment) if prefix else {**environment, **linking.variables(environment, log.parent)}
     outcome = children.run([python or sys.executable, *words], deadline_s=deadline_s, log=log, env=whole)
     if outcome.timed_out:
-        raise Refusal(f"The build did not end within {deadline_s / 60:.0f} minutes.", f"Read its log: less {log}")
+        raise Refusal(
+            f"The build did not end within {deadline_s / 60:.0f} minutes.", f"Read its log: less {shell(log)}"
+        )
     if outcome.code != 0:
         raise Refusal(
-            f"The build failed with exit code {outcome.code}: {_cause(outcome.output)}", f"Read its log: less {log}"
+            f"The build failed with exit code {outcome.code}: {_cause(outcome.output)}",
+            f"Read its log: less {shell(log)}",
         )
     libraries = sorted(path for path in built_in.rglob("*.so") if path.is_file())
     if not libraries:
-        raise Refusal(f"The build left no shared library below {built_in}.", f"Read its log: less {log}")
+        raise Refusal(f"The build left no shared library below {built_in}.", f"Read its log: less {shell(log)}")
     return tuple(_artifact(library, target, prefix, outcome.seconds) for library in libraries)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ungate.build.unit import Module
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import children, files, toolchain
 from ungate.host.progress import Report, silent
 from ungate.model import Target
@@ -140,7 +140,7 @@ def _unit(module: Module, source: Path, target: Target, folder: Path, deadline_s
         draft.unlink(missing_ok=True)
         raise Refusal(
             f"{source.name} did not compile within {deadline_s:.0f} s for {target}.",
-            f"Read how far it came: less {log}",
+            f"Read how far it came: less {shell(log)}",
         )
     said = log.read_text(encoding="utf-8", errors="replace")
     if outcome.code != 0 or not draft.exists():

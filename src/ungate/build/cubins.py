@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import children, toolchain
 
 __all__ = ["Function", "archs", "extract", "functions"]
@@ -48,7 +48,9 @@ def extract(path: Path, into: Path, arch: str = "") -> tuple[Path, ...]:
         if _is_cubin(path):
             return (path,)
     except OSError as error:
-        raise Refusal(f"The binary {path} cannot be read: {error.strerror}.", f"Look at it: ls -l {path}") from None
+        raise Refusal(
+            f"The binary {path} cannot be read: {error.strerror}.", f"Look at it: ls -l {shell(path)}"
+        ) from None
     chosen = ["--gpu-architecture", arch] if arch else []
     command: list[str | Path] = [toolchain.need("cuobjdump"), "--extract-elf", "all", *chosen, path.absolute()]
     outcome = children.run(command, deadline_s=_DEADLINE_S, cwd=into)

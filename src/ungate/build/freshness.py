@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,11 +17,12 @@ from pathlib import Path
 
 from ungate.build import misfit, runtime, usage
 from ungate.build.caches import Cache, Found, caches, size_of
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import files, packages
 from ungate.host.environment import Environment
 from ungate.host.folders import state_dir
 from ungate.host.progress import Report, silent
+from ungate.plain import counted
 
 __all__ = ["Entry", "State", "survey"]
 
@@ -91,7 +93,7 @@ class _Edited:
 
 
 def _note_of(entry: Path) -> Path:
-    return state_dir() / "caches" / f"{hashlib.sha256(str(entry).encode()).hexdigest()[:24]}.json"
+    return state_dir() / "caches" / f"{hashlib.sha256(os.fsencode(entry)).hexdigest()[:24]}.json"
 
 
 def _kept(entry: Path) -> tuple[dict[str, str], dict[str, str]] | None:
@@ -145,7 +147,7 @@ def _survey(
         entries = list(cache.entries(root))
     except OSError as error:
         raise Refusal(
-            f"The {cache.name} cache at {root} cannot be read: {error.strerror}.", f"Look at it: ls -la {root}"
+            f"The {cache.name} cache at {root} cannot be read: {error.strerror}.", f"Look at it: ls -la {shell(root)}"
         ) from None
     held = usage.lock_holders(lock for entry in entries for lock in entry.locks)
     used = usage.users(root)
@@ -209,7 +211,7 @@ def _judged(
     off = sorted(path.name for path in entry.inputs if edited.differs(entry.owner, path))
     if off:
         return State.UNKNOWN, f"{off[0]} is edited{_more(off)}, and whether it was when this was made is not known"
-    return State.UNKNOWN, f"seen for the first time; its {len(now)} inputs are watched from now on"
+    return State.UNKNOWN, f"seen for the first time; {counted(len(now), 'input')} watched from now on"
 
 
 def _compared(
@@ -220,13 +222,13 @@ def _compared(
     if old_outputs != outputs:
         if changed:
             return State.UNKNOWN, "made anew since it was last seen, from inputs that were changed too"
-        return State.FRESH, f"made anew since it was last seen, from the same {len(now)} inputs"
+        return State.FRESH, f"made anew since it was last seen, from the same {counted(len(now), 'input')}"
     if changed:
         return (
             State.STALE,
             f"{Path(changed[0]).name} has another content since{_more(changed)}, and it was not made anew",
         )
-    return State.FRESH, f"its {len(now)} inputs have the content they had"
+    return State.FRESH, f"{counted(len(now), 'input')} with the content of before"
 
 
 def _more(names: Sequence[str]) -> str:

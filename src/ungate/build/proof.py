@@ -10,6 +10,7 @@ from pathlib import Path
 from ungate.build.demangle import family
 from ungate.build.sass import Effect, Image, Kernel
 from ungate.model import Artifact, Finding
+from ungate.plain import counted
 
 __all__ = ["Family", "artifact", "changes", "emptied", "families", "hollow", "shadowed"]
 
@@ -99,21 +100,21 @@ def hollow(image: Image, advice: str, reference: Image | None = None) -> tuple[F
                 Finding(
                     rule="empty-by-design",
                     severity="note",
-                    what=f"{len(meant)} kernels have no body for {reference.arch} either, such as "
+                    what=f"{_have(len(meant), 'kernel')} no body for {reference.arch} either, such as "
                     f"{family(meant[0].title)}.",
                     advice="Nothing is to be done about these.",
                 )
             )
             image = replace(image, kernels=tuple(kernel for kernel in image.kernels if kernel not in meant))
     for one in families(image):
-        which = f"all {one.kernels}" if one.hollow == one.kernels else f"{one.hollow} of {one.kernels}"
+        part = f"all {one.kernels}" if one.hollow == one.kernels else f"{one.hollow} of {one.kernels}"
+        which = f"{one.name} has" if one.kernels == 1 else f"{part} kernels of {one.name} have"
         if one.hollow:
             found.append(
                 Finding(
                     rule="hollow-binary",
                     severity="terminal",
-                    what=f"{which} kernels of {one.name} have no body for {image.arch}: they launch, store nothing "
-                    "and report no error.",
+                    what=f"{which} no body for {image.arch}: launched, it stores nothing and reports no error.",
                     evidence=f"no store, atomic or trap in the machine code of {image.path.name} ({image.made_by})",
                     advice=advice,
                 )
@@ -129,6 +130,10 @@ def hollow(image: Image, advice: str, reference: Image | None = None) -> tuple[F
                 )
             )
     return tuple(found)
+
+
+def _have(number: int, noun: str) -> str:
+    return f"{counted(number, noun)} {'has' if number == 1 else 'have'}"
 
 
 def shadowed(library: Path, held: Sequence[str] | None, target: str, package: str) -> Finding:
@@ -157,8 +162,8 @@ def changes(before: Image, after: Image) -> tuple[Finding, ...]:
             Finding(
                 rule="identical-binary",
                 severity="terminal",
-                what=f"All {len(new)} kernels of {after.path.name} have the machine code they had before the edit.",
-                evidence=f"compared with {before.path}",
+                what=f"No kernel of {after.path.name} has other machine code than before the edit.",
+                evidence=f"{counted(len(new), 'kernel')} compared with {before.path}",
                 advice="The edit was not compiled. See which entries are stale: ungate cache ls",
             ),
         )
@@ -171,7 +176,8 @@ def changes(before: Image, after: Image) -> tuple[Finding, ...]:
             Finding(
                 rule="lost-body",
                 severity="terminal",
-                what=f"{len(lost)} kernels had a body before and have none now, such as {family(lost[0].title)}.",
+                what=f"{counted(len(lost), 'kernel')} had a body before the edit and not after it, "
+                f"such as {family(lost[0].title)}.",
                 advice="Take the edit back: ungate patch pop",
             )
         )
@@ -180,7 +186,7 @@ def changes(before: Image, after: Image) -> tuple[Finding, ...]:
             Finding(
                 rule="gained-body",
                 severity="note",
-                what=f"{len(filled)} kernels that were hollow have a body now, such as {family(filled[0].title)}.",
+                what=f"{_have(len(filled), 'hollow kernel')} a body now, such as {family(filled[0].title)}.",
                 advice="A body is not yet a right result: the correctness ladder comes next.",
             )
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ungate.build import usage
 from ungate.build.freshness import Entry, State
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.packages import canonical
 
 __all__ = ["chosen", "remove"]
@@ -33,7 +33,8 @@ def _inside(entry: Entry) -> Path:
     place = entry.path.parent.resolve() / entry.path.name
     if entry.path.name in {"", ".", ".."} or place == root or not place.is_relative_to(root):
         raise Refusal(
-            f"{entry.path} is not removed: a link leads out of the cache {root}.", f"Look at it: ls -ld {entry.path}"
+            f"{entry.path} is not removed: a link leads out of the cache {root}.",
+            f"Look at it: ls -ld {shell(entry.path)}",
         )
     return place
 

@@ -10,7 +10,7 @@ from ungate.host.facts import HostFacts
 from ungate.host.packages import Package
 from ungate.model import Chain, Finding, KnownMatch, Target
 
-__all__ = ["Question", "check"]
+__all__ = ["Question", "check", "worst_first"]
 
 _ORDER = {"terminal": 0, "danger": 1, "warning": 2, "note": 3}
 
@@ -34,4 +34,9 @@ def check(
     """
     question = Question(chain, target, tuple(packages), opened, facts, needs_peer_access, instead, tuple(known))
     found = [finding for rule in rules() for finding in rule(question)]
+    return worst_first(found)
+
+
+def worst_first(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The findings by severity, then by place."""
     return tuple(sorted(found, key=lambda finding: (_ORDER.get(finding.severity, 9), finding.file, finding.line)))

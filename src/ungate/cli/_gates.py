@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ungate.model import Gate, ScanResult, Status, Target
+from ungate.plain import counted
 from ungate.scan.document import status
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def told(
     names = ", ".join(f"{package.name} {package.version}".strip() for package in packages[:4])
     more = f" and {len(packages) - 4} more" if len(packages) > 4 else ""
     files = len({(gate.package, gate.file) for gate in gates})
-    shown = f"{len(gates)} of {len(own)}" if len(gates) < len(own) else f"{len(gates)}"
-    summary = Text(f"{shown} gates in {files} of {result.files} source files of {names}{more}", style="bold")
+    shown = f"{len(gates)} of {counted(len(own), 'gate')}" if len(gates) < len(own) else counted(len(gates), "gate")
+    summary = Text(f"{shown} in {files} of {counted(result.files, 'source file')} of {names}{more}", style="bold")
     if target is not None:
         summary.append(f": {counts[Status.OPEN]} open, {counts[Status.CLOSED]} closed, ")
         summary.append(f"{counts[Status.UNKNOWN]} unknown for {target}")

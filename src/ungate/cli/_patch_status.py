@@ -10,6 +10,7 @@ from ungate.cli._patch_series import named, patched_roots
 from ungate.cli._patch_view import standing_lines
 from ungate.cli.output import paper
 from ungate.host.environment import Environment
+from ungate.plain import counted
 
 __all__ = ["show", "survey"]
 
@@ -66,7 +67,9 @@ def show(found: dict[str, Any]) -> None:
         if not deviations:
             console.print(f"pristine    {head}: every file is as its RECORD says", style="green", markup=False)
             continue
-        console.print(f"changed     {head}: {len(deviations)} files are not as installed", style="yellow", markup=False)
+        console.print(
+            f"changed     {head}: {counted(len(deviations), 'file')} not as installed", style="yellow", markup=False
+        )
         for file, reason in deviations[:_SHOWN]:
             console.print(f"            {file}: {reason}", style="dim", markup=False)
         if len(deviations) > _SHOWN:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ungate.model import Series, Target
+from ungate.plain import counted
 
 if TYPE_CHECKING:
     from ungate.patch.stack import Standing
@@ -28,9 +29,14 @@ def header(series: Series) -> Text:
     """One sentence: what the series changes, and which archs come along."""
     riders = sorted({arch for edit in series.edits for arch in edit.riders})
     line = Text(series.name, style="bold")
-    line.append(f"{target_words(series.target)}: {len(series.edits)} edits in {len(series.after)} files")
+    line.append(
+        f"{target_words(series.target)}: {counted(len(series.edits), 'edit')} in {counted(len(series.after), 'file')}"
+    )
     if riders:
-        line.append(f"; {', '.join(f'sm_{arch}' for arch in riders)} rides along", style="yellow")
+        line.append(
+            f"; {', '.join(f'sm_{arch}' for arch in riders)} {'rides' if len(riders) == 1 else 'ride'} along",
+            style="yellow",
+        )
     return line
 
 
@@ -72,7 +78,7 @@ def standing_lines(states: Sequence[Standing]) -> Iterator[Text]:
         line = Text(f"{each.state:11} ", style=_STATES[each.state])
         line.append(each.applied.name, style="bold")
         packages = ", ".join(f"{name} {version}" for name, version in sorted(each.applied.packages.items()))
-        line.append(f"{target_words(each.applied.target)}, {len(each.applied.files)} files of {packages}")
+        line.append(f"{target_words(each.applied.target)}, {counted(len(each.applied.files), 'file')} of {packages}")
         yield line
         for file in each.disturbed:
             yield Text(f"            {file} is neither as installed nor as the series wrote it", style="red")

@@ -13,6 +13,7 @@ from ungate.cli._why import chain_told
 from ungate.model import Decision, Finding, Series, Target, Verdict
 from ungate.pipeline.ending import early_ends
 from ungate.pipeline.records import Records, Request
+from ungate.plain import counted
 
 __all__ = ["findings", "told"]
 
@@ -37,7 +38,8 @@ def findings(found: Sequence[Finding]) -> Iterator[RenderableType]:
 
 def _edits(series: Series, target: Target) -> Iterator[Text]:
     riders = sorted({arch for edit in series.edits for arch in edit.riders})
-    yield Text(f"{len(series.edits)} edits in {len(series.after)} files open {target}" + _along(riders))
+    edits, files = counted(len(series.edits), "edit"), counted(len(series.after), "file")
+    yield Text(f"{edits} in {files} open{'s' if len(series.edits) == 1 else ''} {target}" + _along(riders))
     for gate, why in series.refused:
         yield Text(f"not opened: {gate.file}:{gate.line}: {why}", style="yellow")
 
@@ -90,7 +92,10 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
     yield Text(f"{request.recipe.summary}", style="dim")
     if records.scan is not None:
         scan = records.scan
-        yield Text(f"{where}: {len(scan.gates)} gates in {scan.files} files, {scan.seconds:.2f} s", style="dim")
+        yield Text(
+            f"{where}: {counted(len(scan.gates), 'gate')} in {counted(scan.files, 'file')}, {scan.seconds:.2f} s",
+            style="dim",
+        )
         for unread in scan.unread:
             yield Text(f"not read: {unread.file}: {unread.reason}", style="yellow")
     if records.chain is not None:
@@ -118,7 +123,7 @@ def told(request: Request, records: Records, following: Sequence[str]) -> Iterat
     if records.artifacts:
         yield _title("Build")
         for artifact in records.artifacts:
-            body = "kernels unknown" if artifact.kernels is None else f"{artifact.kernels} kernels"
+            body = "kernels unknown" if artifact.kernels is None else counted(artifact.kernels, "kernel")
             hollow = "hollow unknown" if artifact.hollow is None else f"{artifact.hollow} hollow"
             yield Text(f"{artifact.path.name} for {artifact.target}: {body}, {hollow}, {artifact.seconds:.1f} s")
     if records.guards:

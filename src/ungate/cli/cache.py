@@ -12,6 +12,7 @@ import click
 from ungate.cli.options import environment_options, json_option
 from ungate.cli.output import document, paper, progress
 from ungate.errors import Exit
+from ungate.plain import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,10 +105,12 @@ def purge(
     for part in _listed(doomed):
         out.print(part)
     if yes:
-        out.print(f"Removed {len(doomed)} entries, {_size(freed)}.", markup=False)
+        out.print(f"Removed {counted(len(doomed), 'entry', 'entries')}, {_size(freed)}.", markup=False)
     else:
         total = _size(sum(entry.size for entry in doomed))
-        out.print(f"Would remove these {len(doomed)} entries, {total}. Nothing was changed.", markup=False)
+        out.print(
+            f"Would remove {counted(len(doomed), 'entry', 'entries')}, {total}. Nothing was changed.", markup=False
+        )
         out.print(f"To remove them: ungate cache purge {' '.join(owners)} --yes", markup=False, style="dim")
     return Exit.DONE
 

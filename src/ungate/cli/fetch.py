@@ -8,6 +8,7 @@ import click
 
 from ungate.cli.options import json_option
 from ungate.cli.output import document, paper, progress
+from ungate.errors import shell
 
 __all__ = ["fetch"]
 
@@ -27,5 +28,5 @@ def fetch(requirements: tuple[str, ...], into: Path, as_json: bool) -> int:
         return 0
     for package in packages:
         paper().print(f"{package.name} {package.version}", markup=False)
-    paper().print(f"Read them with: ungate scan {into}", markup=False, soft_wrap=True)
+    paper().print(f"Read them with: ungate scan {shell(into)}", markup=False, soft_wrap=True)
     return 0

@@ -9,6 +9,7 @@ import click
 
 from ungate.cli.options import json_option
 from ungate.cli.output import document, notes, paper, plain
+from ungate.plain import counted
 
 __all__ = ["ledger"]
 
@@ -74,9 +75,9 @@ def export(runs: tuple[int, ...], output: Path | None) -> int:
         document(found)
         return 0
     write(output.absolute(), json.dumps(found, indent=1).encode())
-    counted = found["runs"]
-    assert isinstance(counted, list)
-    notes().print(f"{len(counted)} runs written to {output}.", markup=False)
+    written = found["runs"]
+    assert isinstance(written, list)
+    notes().print(f"{counted(len(written), 'run')} written to {output}.", markup=False)
     return 0
 
 
@@ -100,5 +101,5 @@ def import_(file: Path, as_json: bool) -> int:
     if as_json:
         document({"added": added, "had": had})
     else:
-        paper().print(f"{added} runs added, {had} were here already. See them: ungate ledger")
+        paper().print(f"{counted(added, 'run')} added, {had} here already. See them: ungate ledger")
     return 0

@@ -10,6 +10,7 @@ import click
 
 from ungate.cli.options import environment_options, json_option, target_option
 from ungate.cli.output import document, paper, progress
+from ungate.plain import counted
 
 if TYPE_CHECKING:
     from ungate.host.packages import Package
@@ -77,7 +78,7 @@ def _print(findings: Sequence[Finding], features: int, gates: int, packages: Seq
         out.print("Name the engine together with its libraries: ungate lint --help")
         return
     if not features:
-        out.print(f"{count} in {gates} gates of {where}; no flag was followed.")
+        out.print(f"{count} in {counted(gates, 'gate')} of {where}; no flag was followed.")
         out.print("Name the engine together with its libraries: ungate lint --help")
         return
     looked = "one feature" if features == 1 else f"{features} features"

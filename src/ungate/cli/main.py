@@ -6,11 +6,13 @@ import os
 import sys
 
 try:
+    import contextlib
     import errno
     import io
     import signal
     import threading
     import traceback
+    from collections.abc import Sequence
     from pathlib import Path
     from types import FrameType
 
@@ -32,8 +34,27 @@ _PERMISSIONS = "Check the path and its permissions, then run the command again."
 _INTERRUPTED = "Interrupted; what was not finished has not been kept."
 
 
-def _say(what: str, next_step: str = "") -> None:
+def _say(words: Sequence[str], code: Exit, what: str, next_step: str = "") -> Exit:
+    """Tell on stderr why the command ends with ``code``, and on stdout too where a document was asked for there."""
     print(f"ungate: {what}" + (f"\n{next_step}" if next_step else ""), file=sys.stderr)
+    if "--json" in words[: words.index("--")] if "--" in words else "--json" in words:
+        _say_as_document({"error": what, "next": next_step, "exit": int(code)})
+    return code
+
+
+def _say_as_document(told: dict[str, object]) -> None:
+    from ungate.cli.output import begun, document
+
+    if begun.is_set():
+        return
+    with contextlib.suppress(OSError):
+        document(told)
+        sys.stdout.flush()
+
+
+def _begin_anew() -> None:
+    if output := sys.modules.get("ungate.cli.output"):
+        output.begun.clear()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -92,36 +113,34 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130); a command returns an int or None."""
     _end_politely()
     _have_streams()
+    _begin_anew()
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         code = app.main(arguments, prog_name="ungate", standalone_mode=False)
     except Refusal as refusal:
-        _say(refusal.what, refusal.next_step)
-        return refusal.code
+        return _say(words, refusal.code, refusal.what, refusal.next_step)
     except (click.Abort, KeyboardInterrupt) as interrupt:
         _leave_by_code()
         # click hands ctrl-C on as an Abort, with what was raised as its cause.
-        _say(_INTERRUPTED, str(interrupt.__cause__ or interrupt))
-        return Exit.INTERRUPTED
+        return _say(words, Exit.INTERRUPTED, _INTERRUPTED, str(interrupt.__cause__ or interrupt))
     except click.exceptions.NoArgsIsHelpError as usage:
         click.echo(usage.ctx.get_help() if usage.ctx else "", err=True)
         return Exit.ERROR
     except click.ClickException as error:
         command = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "ungate"
-        _say(error.format_message(), f"Run: {command} --help")
-        return Exit.ERROR
+        return _say(words, Exit.ERROR, error.format_message(), f"Run: {command} --help")
     except (BrokenPipeError, SystemExit):
         # click leaves with SystemExit when whoever read the output has gone; that is no failure of the command.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     except OSError as error:
-        _say(f"The operating system refused: {error}.", _ROOM if error.errno in _FULL else _PERMISSIONS)
-        return Exit.ERROR
+        told = f"The operating system refused: {error}."
+        return _say(words, Exit.ERROR, told, _ROOM if error.errno in _FULL else _PERMISSIONS)
     except Exception as error:
         # Python would leave with 1, which says findings or revert.
         traceback.print_exc()
-        told = f"{type(error).__name__}: {error}".rstrip(": ")
-        _say(f"This is a fault of ungate itself ({told}).", "Report it with the lines above and: ungate doctor --json")
-        return Exit.ERROR
+        told = f"This is a fault of ungate itself ({f'{type(error).__name__}: {error}'.rstrip(': ')})."
+        return _say(words, Exit.ERROR, told, "Report it with the lines above and: ungate doctor --json")
     finally:
         _leave_by_code()
     return code if isinstance(code, int) else Exit.DONE

@@ -16,7 +16,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 def json_option(command: F) -> F:
     """``--json``, passed to the command as ``as_json``."""
     return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout and nothing else there."
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print one JSON document on stdout and nothing else there; an error is one with error, next and exit.",
     )(command)
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import TYPE_CHECKING
 
 from ungate.cli._json import indented
@@ -20,9 +21,10 @@ from ungate.plain import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["document", "notes", "paper", "plain", "progress"]
+__all__ = ["begun", "document", "notes", "paper", "plain", "progress"]
 
 _FIRST_S, _SELDOM_S = 3.0, 10.0  # before the first plain line, and between two
+begun = Event()  # set once a document stands on stdout, where there is to be one and not two
 _UNWRAPPED = 10_000  # a pipe has no width: whoever reads it wraps
 
 
@@ -42,7 +44,9 @@ def notes() -> Console:
 
 def document(value: object) -> None:
     """Write one JSON document to stdout."""
-    sys.stdout.write(indented(value))
+    text = indented(value)
+    begun.set()
+    sys.stdout.write(text)
     sys.stdout.write(os.linesep)
 
 

@@ -9,6 +9,8 @@ import click
 
 from ungate.cli.options import environment_options, json_option, target_option
 from ungate.cli.output import document, notes, paper, progress
+from ungate.errors import shell
+from ungate.plain import counted
 
 __all__ = ["patch"]
 
@@ -165,7 +167,7 @@ def push(
     if not pushed.done:
         console.print(f"Nothing was changed by '{made.name}': {note}.", markup=False)
         if alike:
-            again = f"ungate patch pop --site {pushed.root}"
+            again = f"ungate patch pop --site {shell(pushed.root)}"
             console.print(f"For other bounds or another target, pop that one first: {again}", markup=False)
         return 0
     from ungate.cli._patch_view import header, refusals
@@ -179,7 +181,7 @@ def push(
         console.print(f"  {file}", style="cyan", markup=False)
     if switched:
         console.print(f"The server needs: {' '.join(switched)}", markup=False, soft_wrap=True)
-    console.print(f"Pushed into {pushed.root}. To undo: ungate patch pop --site {pushed.root}", markup=False)
+    console.print(f"Pushed into {pushed.root}. To undo: ungate patch pop --site {shell(pushed.root)}", markup=False)
     return 0
 
 
@@ -207,7 +209,7 @@ def pop(everything: bool, site: Path | None, python: Path | None, as_json: bool)
         document([{"series": each, "root": root} for each, root in popped])
         return 0
     for each, root in popped:
-        paper().print(f"Popped '{each.name}' from {root}: {len(each.files)} files are as before.", markup=False)
+        paper().print(f"Popped '{each.name}' from {root}: {counted(len(each.files), 'file')} as before.", markup=False)
     return 0
 
 
@@ -360,7 +362,9 @@ def import_(
     if dry_run:
         show_diff(text)
     elif pushed and pushed.done:
-        paper().print(f"Pushed '{found.series.name}': {len(pushed.files)} files in {pushed.root}.", markup=False)
+        paper().print(
+            f"Pushed '{found.series.name}': {counted(len(pushed.files), 'file')} in {pushed.root}.", markup=False
+        )
     else:
         paper().print(f"Nothing was changed by '{found.series.name}': {pushed.note if pushed else ''}.", markup=False)
     return 0

@@ -41,8 +41,8 @@ def report(run: int | None, markdown: bool, output: Path | None, as_json: bool) 
         told = json.loads(source.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Refusal(
-            f"Run {row.id} has no readable document at {source}: {error}.",
-            "See its steps: ungate tasks --run " + str(row.id),
+            f"Run {row.id} has no readable document at {source}: {getattr(error, 'strerror', None) or error}.",
+            f"Its steps and verdicts are in the ledger: ungate tasks --run {row.id}",
         ) from error
     if markdown:
         text = summary(told)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 
 __all__ = ["Environment", "resolve"]
 
@@ -63,11 +63,13 @@ def _checked_site(site: Path) -> Path:
     if not folder.is_dir():
         raise Refusal(f"{folder}, which --site names, is a file and not a folder of packages.", advice)
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise Refusal(f"The folder {folder} that --site names may not be read.", f"Look at it: ls -ld {folder}")
+        raise Refusal(f"The folder {folder} that --site names may not be read.", f"Look at it: ls -ld {shell(folder)}")
     if not _looks_like_packages(folder):
         inside = sorted(folder.glob("lib/python3*/site-packages"))
         if inside:
-            raise Refusal(f"{folder} is a whole environment; --site names its packages.", f"Pass: --site {inside[0]}")
+            raise Refusal(
+                f"{folder} is a whole environment; --site names its packages.", f"Pass: --site {shell(inside[0])}"
+            )
         raise Refusal(f"The folder {folder} that --site names holds no Python package.", advice)
     return folder
 
@@ -79,7 +81,7 @@ def _interpreter(python: Path) -> Path:
         raise Refusal(f"The interpreter {path} that --python names does not exist.", advice)
     if path.is_dir():
         inside = path / "bin" / "python"
-        more = f"Pass: --python {inside}" if inside.exists() else advice
+        more = f"Pass: --python {shell(inside)}" if inside.exists() else advice
         raise Refusal(f"{path}, which --python names, is a folder and not an interpreter.", more)
     if not os.access(path, os.X_OK):
         raise Refusal(f"{path}, which --python names, may not be executed.", advice)

@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import InvalidVersion, Version
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import downloads, packages, scripts, wheel
 from ungate.host.folders import cache_dir
 from ungate.host.packages import Package
@@ -85,7 +85,7 @@ def _locked(shelf: Path, requirement: Requirement) -> Iterator[None]:
     except Timeout:
         raise Refusal(
             f"Another process has been fetching '{requirement.name}' for {_LOCK_S:.0f} s; it holds {lock}.",
-            f"Wait for it, or find it: fuser -v {lock}",
+            f"Wait for it, or find it: fuser -v {shell(lock)}",
         ) from None
 
 

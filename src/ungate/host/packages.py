@@ -7,14 +7,14 @@ import difflib
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import pristine, records
 from ungate.host.environment import Environment
+from ungate.plain import counted
 
 __all__ = [
     "Package",
@@ -197,7 +197,11 @@ def find(env: Environment, name: str) -> Package:
     alike = list(dict.fromkeys([*close, *sorted(other for other in names if words & set(other.split("-")))]))[:5]
     where = ", ".join(str(root) for root in env.roots[:2]) + (" and more" if len(env.roots) > 2 else "")
     folder = next((root / wanted for root in env.roots if (root / wanted).is_dir()), None)
-    there = f"; similar names there are {', '.join(alike)}" if alike else f" ({len(names)} distributions are)"
+    there = (
+        f"; similar names there are {', '.join(alike)}"
+        if alike
+        else f" ({counted(len(names), 'distribution is', 'distributions are')})"
+    )
     if folder and not alike:
         there = f"; the folder {folder} is there but no .dist-info describes it"
     raise Refusal(
@@ -217,10 +221,10 @@ def below(folder: Path) -> tuple[Package, ...]:
     if not folder.is_dir():
         raise Refusal(
             f"{folder} is a file, and only folders of packages are read.",
-            f"Name the folder that it lies in: ungate scan {shlex.quote(str(folder.parent))}",
+            f"Name the folder that it lies in: ungate scan {shell(folder.parent)}",
         )
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise Refusal(f"The folder {folder} may not be read.", f"Look at its permissions: ls -ld {folder}")
+        raise Refusal(f"The folder {folder} may not be read.", f"Look at its permissions: ls -ld {shell(folder)}")
     found = tuple(read(info) for info in _infos(folder))
     return found or (Package(folder.name, "", folder.parent, (folder.name,)),)
 
@@ -241,7 +245,9 @@ def deviations(package: Package, *, remembered: bool = False) -> tuple[tuple[str
     if package.info is None:
         return ((package.name, "unknown: no .dist-info describes this folder, so nothing can be compared"),)
     if package.editable:
-        return ((package.name, f"unknown: it is an editable installation; ask git: git -C {package.root} status"),)
+        return (
+            (package.name, f"unknown: it is an editable installation; ask git: git -C {shell(package.root)} status"),
+        )
     return pristine.deviations(
         package.root, package.tops, package.info, tuple(_infos(package.root)), remembered=remembered
     )

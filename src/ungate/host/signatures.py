@@ -34,7 +34,7 @@ class Signatures:
     """Of one ``.dist-info`` folder. A damaged or foreign store counts as empty."""
 
     def __init__(self, info: Path) -> None:
-        key = hashlib.sha256(str(info.resolve()).encode()).hexdigest()[:24]
+        key = hashlib.sha256(os.fsencode(info.resolve())).hexdigest()[:24]
         self._path = cache_dir() / "signatures" / f"{key}.json"
         self._known: dict[str, Any] = {}
         self._new = False

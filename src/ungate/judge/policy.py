@@ -42,7 +42,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.model import Cell, Decision, Place, Policy, PolicyRow
 
 __all__ = ["FORMAT", "dumps", "loads", "read"]
@@ -230,7 +230,9 @@ def read(path: Path) -> Policy:
         text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
-        raise Refusal(f"The policy {path} cannot be read: {reason}.", f"Look at it: ls -l {path}") from error
+        raise Refusal(f"The policy {path} cannot be read: {reason}.", f"Look at it: ls -l {shell(path)}") from error
     if len(data) > _LARGEST:
-        raise Refusal(f"The policy {path} is larger than {_LARGEST >> 20} MiB, so it is none.", f"See: ls -l {path}")
+        raise Refusal(
+            f"The policy {path} is larger than {_LARGEST >> 20} MiB, so it is none.", f"See: ls -l {shell(path)}"
+        )
     return loads(text, str(path))

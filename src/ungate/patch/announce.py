@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ungate.errors import shell
 from ungate.patch.state import Applied
+from ungate.plain import counted
 
 __all__ = ["FILES", "contents", "foreign", "is_site_folder"]
 
@@ -74,9 +76,10 @@ def contents(root: Path, stack: Sequence[Applied]) -> dict[str, bytes | None]:
     for applied in stack:
         tops = sorted({file.split("/", 1)[0].removesuffix(".py") for file in applied.files})
         packages = ", ".join(f"{name} {version}" for name, version in sorted(applied.packages.items()))
+        many = counted(len(applied.files), "file")
         line = (
             f"ungate: {packages} is patched by the series '{applied.name}' "
-            f"({len(applied.files)} files, for {applied.target}); to undo: ungate patch pop --site {root}"
+            f"({many}, for {applied.target}); to undo: ungate patch pop --site {shell(root)}"
         )
         for top in tops:
             lines[top] = f"{lines[top]}\n{line}" if top in lines and lines[top] != line else line

@@ -85,7 +85,9 @@ def is_bundle(path: Path) -> bool:
 
 
 def _broken(path: Path, why: str) -> Refusal:
-    return Refusal(f"{path} is no bundle that can be used: {why}.", "Export it again: ungate patch export --bundle F")
+    return Refusal(
+        f"{path} is no bundle that can be used: {why}.", "Export it again: ungate patch export RECIPE --bundle FILE"
+    )
 
 
 def _load(path: Path) -> dict[str, object]:

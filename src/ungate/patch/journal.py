@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import time
 import uuid
 from collections.abc import Iterable
@@ -17,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.patch.content import sha256
 from ungate.patch.disk import Disk, Owner
 
@@ -114,7 +113,7 @@ class Journal:
         return Refusal(
             f"The journal's file {place} is damaged ({type(error).__name__}: {error}), so nothing can be put back.",
             "Install the packages again (pip install --force-reinstall --no-deps PACKAGE==VERSION), "
-            f"then remove the journal: rm -r {shlex.quote(str(self.folder))}",
+            f"then remove the journal: rm -r {shell(self.folder)}",
         )
 
     def stack(self) -> dict[str, Any]:

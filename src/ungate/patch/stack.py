@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.packages import Package, deviations, recorded
 from ungate.model import Series
 from ungate.patch import announce
@@ -90,7 +90,7 @@ def _refuse_editable(packages: Sequence[Package]) -> None:
         if package.editable:
             raise Refusal(
                 f"{package.name} is an editable installation: its files at {package.root} belong to a checkout.",
-                f"Use git there: ungate patch export SERIES > s.patch && git -C {package.root} apply s.patch",
+                f"Use git there: ungate patch export SERIES > s.patch && git -C {shell(package.root)} apply s.patch",
             )
 
 
@@ -182,7 +182,7 @@ def push(series: Series, packages: Sequence[Package], *, deadline_s: float = 60.
         if any(each.name == series.name for each in keep):
             raise Refusal(
                 f"Another series named '{series.name}' is pushed in {root}.",
-                f"Pop it first: ungate patch pop --site {root}",
+                f"Pop it first: ungate patch pop --site {shell(root)}",
             )
         changes = []
         for file, (path, before, after) in changed(series, packages).items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.folders import state_dir
 from ungate.patch.disk import Disk
 from ungate.patch.journal import Journal
@@ -37,7 +38,7 @@ def journal_of(root: Path, disk: Disk | None = None) -> Journal:
     """The journal of the packages' folder ``root``; one a user, below the state folder."""
     root = root.resolve()
     label = re.sub(r"[^A-Za-z0-9.]+", "-", root.parent.parent.parent.name or root.name)[:24]
-    key = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+    key = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
     return Journal(state_dir() / "patch" / f"{label}-{key}", disk or Disk())
 
 
@@ -53,7 +54,7 @@ def locked(journal: Journal, deadline_s: float = _DEADLINE_S) -> Iterator[None]:
     except Timeout:
         raise Refusal(
             f"Another ungate has been changing these packages for more than {deadline_s:.0f} s.",
-            f"See who holds it: fuser {journal.folder / 'lock'}",
+            f"See who holds it: fuser {shell(journal.folder / 'lock')}",
         ) from None
 
 

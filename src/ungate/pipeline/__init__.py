@@ -19,8 +19,9 @@ from ungate.pipeline.document import document
 from ungate.pipeline.opening import ask
 from ungate.pipeline.reading import prepare
 from ungate.pipeline.records import Context, Records, Request, Stage
-from ungate.pipeline.stages import STAGES, stages_of
+from ungate.pipeline.stages import STAGES, stages_of, startable
 from ungate.pipeline.telling import fingerprint, following, reopen
+from ungate.plain import counted
 
 if TYPE_CHECKING:
     from ungate.host.facts import HostFacts
@@ -29,7 +30,19 @@ if TYPE_CHECKING:
     from ungate.pipeline.resuming import Begun
     from ungate.record import Ledger
 
-__all__ = ["STAGES", "Outcome", "Request", "ask", "forecast", "new_folder", "prepare", "resume", "run", "stages_of"]
+__all__ = [
+    "STAGES",
+    "Outcome",
+    "Request",
+    "ask",
+    "forecast",
+    "new_folder",
+    "prepare",
+    "resume",
+    "run",
+    "stages_of",
+    "startable",
+]
 
 _HIGH = {"check", "judge"}
 _MOST_WEIGHT = 6.0  # degrees of freedom of the prior: this run's own starts must be able to outweigh it
@@ -78,7 +91,7 @@ def forecast(request: Request) -> str:
     )
     load = design.starts * cells * request.load_s
     return (
-        f"{design.starts + design.arms} server starts, {cells} cells of {request.load_s:.0f} s each: "
+        f"{design.starts + design.arms} server starts, {counted(cells, 'cell')} of {request.load_s:.0f} s each: "
         f"{load / 60:.1f} minutes of load and the time the server takes to start, "
         f"at most {request.budget_s / 60:.0f} minutes; what is left of them goes into experiments after a revert. "
         f"{design.sentence}{warning}"
@@ -104,7 +117,7 @@ def run(request: Request, report: Report = silent, *, hypothesis: int | None = N
     from ungate.pipeline.resuming import clear_up, held, remember
     from ungate.record import Ledger
 
-    stages_of(request.recipe, request.until, request.command)
+    startable(stages_of(request.recipe, request.until, request.command), request.command, request.variables)
     if request.facts is None:
         request = replace(request, facts=_facts(request))
     ledger = Ledger.here()
@@ -170,7 +183,9 @@ def _carry_out(begun: Begun, ledger: Ledger, report: Report, *, resumed: bool = 
             ledger.verdicts(begun.number, records.verdicts)
             ledger.end(begun.number, status, reopen=reopen(request, records), fingerprint=fingerprint(request, records))
             if begun.hypothesis is not None:
-                ledger.settle(begun.hypothesis, {"completed": "completed", "failed": "failed"}.get(status, "pending"))
+                decided = status != "completed" or records.stopped or "judge" in {stage.name for stage in stages}
+                word = {"completed": "completed", "failed": "failed"}.get(status, "pending") if decided else "pending"
+                ledger.settle(begun.hypothesis, word)
         told = _save(request, records, journal.tasks, begun.started)
     return Outcome(_code(records), records, told, begun.number, request)
 

@@ -20,6 +20,7 @@ from ungate.host.progress import Report
 from ungate.model import Gate, Status, Variant
 from ungate.pipeline.reading import follow
 from ungate.pipeline.records import Context, Elsewhere, Records, Request
+from ungate.plain import counted
 
 __all__ = ["look", "placed", "release", "swapped"]
 
@@ -56,7 +57,7 @@ def _look(request: Request, variant: Variant, report: Report) -> Elsewhere:
     if flag is False:
         said = f"{recipe.flag} is not defined there"
     elif closed:
-        said = f"closed for {target} in {len(closed)} places, first {closed[0]}"
+        said = f"closed for {target} in {counted(len(closed), 'place')}, first {closed[0]}"
     else:
         said = f"every gate on the way lets {target} through"
     if unsure := sum(hop.verified is None for hop in chain.hops):

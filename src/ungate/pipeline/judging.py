@@ -14,6 +14,7 @@ from ungate.pipeline.arms import BASELINE, compared
 from ungate.pipeline.ending import breaks_down
 from ungate.pipeline.policies import policy, written
 from ungate.pipeline.records import Context, Records, Request, StartRecord
+from ungate.plain import counted
 
 __all__ = ["judge"]
 
@@ -166,7 +167,7 @@ def _load_guards(arm: str, cell: Cell, samples: Sequence[Sample], records: Recor
         said = f"{len(lost)} of {len(main)} did not ({lost[0].arm} start {lost[0].start + 1}: {lost[0].note})"
         yield Guard(name, None, said, arm=arm)
     else:
-        yield Guard(name, True, f"{len(main)} starts", arm=arm)
+        yield Guard(name, True, counted(len(main), "start"), arm=arm)
     yield from _share(
         arm,
         # What glued chunks spoil is missing by now: where nothing is, the metric can bear them.

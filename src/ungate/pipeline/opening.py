@@ -52,7 +52,7 @@ def check(request: Request, records: Records, context: Context) -> Records:
             if finding not in findings
         ]
     stopped = next((finding.what for finding in findings if finding.severity == "terminal"), "")
-    return replace(records, findings=tuple(findings), stopped=stopped)
+    return replace(records, findings=ungate.check.worst_first(findings), stopped=stopped)
 
 
 def ask(

@@ -15,7 +15,7 @@ from ungate.build.compile import Compiled, Complaint, compile_module, effective_
 from ungate.build.descriptions import Wanted, describe
 from ungate.build.proof import Family
 from ungate.build.unit import Module
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import packages as installed
 from ungate.host.environment import Environment
 from ungate.host.folders import cache_dir
@@ -205,7 +205,7 @@ def _complaints(package: Package, one: Compiled, gates: dict[str, str]) -> list[
                 what=f"{one.source.name} does not compile for {one.target}: {text}"
                 + (f" (and {len(more)} more of these)" if more else ""),
                 evidence=led or (f"nvcc, in {one.log}"),
-                advice=f"Read all of it: less {one.log}",
+                advice=f"Read all of it: less {shell(one.log)}",
                 file=file,
                 line=complaint.line,
                 end_line=complaint.line,

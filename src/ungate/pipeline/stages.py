@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.model import Recipe
 from ungate.pipeline import elsewhere, opening, reading
 from ungate.pipeline.records import Context, Records, Request, Stage
 from ungate.pipeline.telling import tell
 
-__all__ = ["STAGES", "stages_of"]
+__all__ = ["STAGES", "stages_of", "startable"]
 
 
 def _check(request: Request, records: Records, context: Context) -> Records:
@@ -77,3 +78,14 @@ def stages_of(recipe: Recipe, until: str, command: Sequence[str]) -> tuple[Stage
             "Add one to the recipe: [[cells]] with concurrency, prompt_tokens and output_tokens",
         )
     return chosen
+
+
+def startable(stages: Sequence[Stage], command: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Refusal where a server is to be started and its program is not there: a build may take an hour before that."""
+    if not command or not any(stage.name in _SERVER for stage in stages):
+        return
+    if shutil.which(command[0], path=variables.get("PATH")) is None:
+        raise Refusal(
+            f"The server's command begins with {command[0]}, and there is no such program that can be started.",
+            f"See where it is: command -v {shell(command[0])}",
+        )

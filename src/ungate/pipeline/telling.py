@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import replace
 
+from ungate.errors import shell
 from ungate.host.files import write
 from ungate.model import Decision
 from ungate.pipeline.policies import NAME, tensor_parallel
@@ -102,7 +102,7 @@ def _permanent(request: Request, records: Records) -> list[str]:
         return [f"Make it permanent: start the server with {words}."]
     if policy.everywhere:
         return [f"Make it permanent: ungate patch push {name} --target {target}"]
-    return [f"Make it permanent where it helps: ungate patch push --policy {request.folder / NAME}"]
+    return [f"Make it permanent where it helps: ungate patch push --policy {shell(request.folder / NAME)}"]
 
 
 def _open_elsewhere(request: Request, records: Records) -> list[str]:
@@ -118,9 +118,9 @@ def _again(request: Request) -> str:
     """The run command up to its target, on the same environment."""
     environment = request.environment
     if environment.python is not None:
-        where = f" --python {shlex.quote(str(environment.python))}"
+        where = f" --python {shell(environment.python)}"
     else:
-        where = f" --site {shlex.quote(str(environment.roots[0]))}" if len(environment.roots) == 1 else ""
+        where = f" --site {shell(environment.roots[0])}" if len(environment.roots) == 1 else ""
     return f"ungate run {request.recipe.name}{where} --target {request.target}"
 
 

@@ -7,7 +7,7 @@ an imported run has its verdicts, steps and samples, and no page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -16,6 +16,9 @@ from ungate.model import Sample, Task
 from ungate.plain import plain
 from ungate.record.ledger import Ledger
 from ungate.record.rows import Row, clean, packed
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 __all__ = ["FORMAT", "export", "take_in"]
 
@@ -132,7 +135,7 @@ def take_in(ledger: Ledger, document: Mapping[str, object], where: str) -> tuple
     try:
         read = _Document.model_validate(document)
     except ValidationError as error:
-        found = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()[:5]]
+        found = [_wrong(each) for each in error.errors()[:5]]
         raise Refusal(f"{where} does not hold exported runs: {'; '.join(found)}.", advice) from error
     added = 0
     with ledger.database.write() as connection:
@@ -176,6 +179,13 @@ def take_in(ledger: Ledger, document: Mapping[str, object], where: str) -> tuple
             )
             added += 1
     return added, len(read.runs) - added
+
+
+def _wrong(error: ErrorDetails) -> str:
+    if error["type"] == "model_type":
+        where = ".".join(map(str, error["loc"])) or "it"
+        return f"{where} is no JSON object"
+    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
 
 
 def _values(fields: Mapping[str, object], names: str) -> list[object]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.folders import made
 from ungate.record.database import Parameters
 from ungate.record.dialect import SQLITE, Dialect
@@ -49,7 +49,7 @@ class SqliteDatabase:
         except sqlite3.DatabaseError as error:
             raise Refusal(
                 f"The ledger {path} cannot be used: {error}.",
-                f"Move it away and run the command again: mv {path} {path}.broken",
+                f"Move it away and run the command again: mv {shell(path)} {shell(f'{path}.broken')}",
             ) from error
 
     @contextmanager
@@ -63,7 +63,8 @@ class SqliteDatabase:
         except sqlite3.OperationalError as error:
             raise Refusal(
                 f"The ledger {self.path} cannot be used: {error}.",
-                f"See whether it may be written and the disk has room: df -h {self.path.parent}; ls -l {self.path}",
+                "See whether it may be written and the disk has room: "
+                f"df -h {shell(self.path.parent)}; ls -l {shell(self.path)}",
             ) from error
 
     @contextmanager

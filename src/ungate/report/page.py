@@ -20,7 +20,7 @@ def render(document: Document) -> str:
         if body is not None:
             parts.append((section.name, section.title, Markup(body)))
     recipe = document.get("recipe") or {}
-    return html(
+    page = html(
         __name__,
         title=f"{recipe.get('name', 'run')} for {document.get('target', 'an unknown target')}",
         lead=recipe.get("summary", ""),
@@ -30,3 +30,4 @@ def render(document: Document) -> str:
         ended=document.get("ended", "an unknown date"),
         folder=document.get("folder", ""),
     )
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")  # a path need not be text

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ungate.build.following.values import Class, Dotted, Foreign, Function, Record, Return, Unknown, attribute
+from ungate.plain import counted
 
 if TYPE_CHECKING:
     from ungate.build.following.text import File
@@ -247,7 +248,7 @@ class Expressions(ABC):
         ordered = [*spec.posonlyargs, *spec.args]
         found: dict[str, Any] = dict(zip((each.arg for each in ordered), args, strict=False))
         if len(args) > len(ordered) and not spec.vararg:
-            raise Unknown(f"{node.name} is called with {len(args)} values and takes {len(ordered)}")
+            raise Unknown(f"{node.name} is called with {counted(len(args), 'value')} and takes {len(ordered)}")
         if spec.vararg:
             found[spec.vararg.arg] = tuple(args[len(ordered) :])
         defaults = dict(

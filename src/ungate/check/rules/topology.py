@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from ungate.check.question import Question
 from ungate.model import Finding, Reached
+from ungate.plain import counted
 
 __all__ = ["find"]
 
@@ -25,7 +26,7 @@ def find(question: Question) -> Iterator[Finding]:
     helps = f"Use instead: {question.instead}." if question.instead else "Leave the feature off on this host."
     facts = question.facts
     if facts is None or len(facts.gpus) < 2 or not facts.links:
-        count = "no facts of the serving host" if facts is None else f"{len(facts.gpus)} GPUs on this host"
+        count = "no facts of the serving host" if facts is None else f"{counted(len(facts.gpus), 'GPU')} on this host"
         yield Finding(
             rule="topology",
             severity="note",
@@ -37,7 +38,7 @@ def find(question: Question) -> Iterator[Finding]:
     denied = [link for link in facts.links if link.read is False or link.write is False]
     if denied:
         link = denied[0]
-        more = f", and {len(denied) - 1} more pairs" if len(denied) > 1 else ""
+        more = f", and {counted(len(denied) - 1, 'more pair')}" if len(denied) > 1 else ""
         why = f" ({link.reason})" if link.reason else ""
         yield Finding(
             rule="topology",
