@@ -17,7 +17,7 @@ from ungate.trace.route import Route
 
 __all__ = ["asked_hops", "call_hop", "flag_hops", "flagless_hop", "route_hops"]
 
-_NOT_DECIDING = frozenset({"mechanism", "source", "define"})
+_NOT_DECIDING = frozenset({"mechanism", "source", "define", "choice"})
 _MOST_SETTINGS = 8
 _HOW = {
     "method": "called as a method; no other class of these packages has one of that name",

@@ -92,14 +92,18 @@ def _declared(graph: Graph, attribute: str) -> Iterator[Flag]:
         variable = _variable(graph, attribute)
         yield from (variable,) if variable is not None else ()
         return
+    flag, held = "--" + attribute.replace("_", "-"), None
     for file, offset in graph.corpus.places(f"{attribute}: ") if attribute else ():
-        module = graph.names.file(file) if not aside(file) else None
-        line = graph.corpus.line(file, offset)
+        # A field begins its line; a parameter of that name, which may stand in every other file, mostly does not.
+        text = graph.corpus.text(file)
+        if aside(file) or text[text.rfind(b"\n", 0, offset) + 1 : offset].strip():
+            continue
+        module, line = graph.names.file(file), graph.corpus.line(file, offset)
         scope = module.at(line) if module else None
         if scope is not None and scope.kind == "class" and attribute in scope.values:
-            flag = "--" + attribute.replace("_", "-")
-            holds = any(True for _ in graph.corpus.places(flag, whole=False))
-            yield Flag(flag if holds else "", attribute, file, line, f"{scope.name}.{attribute}")
+            if held is None:
+                held = any(True for _ in graph.corpus.places(flag, whole=False))
+            yield Flag(flag if held else "", attribute, file, line, f"{scope.name}.{attribute}")
 
 
 def _variable(graph: Graph, name: str) -> Flag | None:
@@ -137,11 +141,12 @@ def settings(graph: Graph, attribute: str, near: str = "") -> Iterator[Setting]:
         if not file.startswith(part) or aside(file):
             continue
         text = graph.corpus.text(file)
-        keyed = f'"{attribute}"'.encode() in text or f"{attribute}=".encode() in text
+        keys = [word for word in (f'"{attribute}"', f"{attribute}=") if word.encode() in text]
+        keyed = [line for word in keys for line in graph.corpus.lines(word, file)]
         for scope in graph.scopes(file, attribute):
             if scope.kind != "function":
                 continue
-            if keyed:
+            if any(scope.first <= line <= scope.last for line in keyed):
                 yield from _entries(scope, attribute)
             lines = {use.line for use in scope.uses if use.stored and use.last == attribute and _configures(use, scope)}
             for node, conditions in _assignments(scope.node, lines):

@@ -112,7 +112,7 @@ def judge(version: str, places: Sequence[Place], gates: Sequence[Gate], target: 
     inside = tuple(
         gate
         for gate in gates
-        if gate.role not in ("mechanism", "source")
+        if gate.role not in ("mechanism", "source", "choice")
         and any(gate.file == place.file and place.first <= gate.line <= place.last for place in places)
     )
     statuses = {gate.status(target) for gate in inside}
