@@ -141,6 +141,15 @@ def test_status_tells_pristine_from_pushed_from_changed(run: Run, site: Path, bu
     assert "kernels/jit.py: missing, and the series 'story' changed it" in run("status", "--reread")[1]
 
 
+def test_what_cannot_be_compared_is_unknown(run: Run, site: Path, tmp_path: Path) -> None:
+    info = next(site.glob("kernels-*.dist-info"))
+    (info / "direct_url.json").write_text(json.dumps({"url": tmp_path.as_uri(), "dir_info": {"editable": True}}))
+    code, out, _ = run("status", "kernels", "engine")
+    assert code == 0 and out.startswith("unknown     kernels 1.0: it could not be compared")
+    assert "pristine    engine" in out and "cannot be compared with what was installed" in out
+    assert json.loads(run("status", "kernels", "engine", "--json")[1])["pristine"] is None
+
+
 def test_an_environment_that_was_not_looked_at_is_neither_pristine_nor_changed(run: Run) -> None:
     code, out, _ = run("status", "--json")
     found: dict[str, Any] = json.loads(out)

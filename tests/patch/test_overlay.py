@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.patch.site import install, story
+from tests.patch.site import gate, install, story
 
 from ungate.errors import Refusal
 from ungate.host.packages import below, deviations
-from ungate.model import Target
+from ungate.model import Form, Target
 from ungate.patch import create, open_series
 from ungate.patch.caches import caches
 
@@ -112,3 +113,23 @@ def test_a_file_behind_a_link_is_refused(tmp_path: Path) -> None:
         create(series, packages, tmp_path / "arms")
     assert (tmp_path / "elsewhere/fused.cuh").read_bytes() == before
     assert not list((tmp_path / "arms").rglob("*.py"))
+
+
+def test_the_copy_of_an_editable_installation_is_read_where_it_is(tmp_path: Path) -> None:
+    story(tmp_path / "site")
+    site, source = tmp_path / "site", tmp_path / "checkout"
+    source.mkdir()
+    (site / "kernels").rename(source / "kernels")
+    info = site / "kernels-1.0.dist-info"
+    (info / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), "dir_info": {"editable": True}}))
+    (info / "RECORD").write_text("__editable__.kernels-1.0.pth,,\n")
+    (site / "__editable__.kernels-1.0.pth").write_text(f"{source}\n")
+    packages = below(site)
+    found = next(package for package in packages if package.name == "kernels")
+    assert found.editable and found.root == source
+    opened = gate(found, "kernels/jit.py", "[9, 10]", (90, 100), Form.INT_LIST)
+    overlay = create(open_series("story", (opened,), Target(120), packages), packages, tmp_path / "overlays")
+    (copied,) = [package for package in below(overlay.root) if package.name == "kernels"]
+    assert (copied.root, copied.tops, copied.editable) == (overlay.root, ("kernels",), False)
+    assert b"12" in (copied.root / "kernels/jit.py").read_bytes()
+    assert b"12" not in (source / "kernels/jit.py").read_bytes()

@@ -69,6 +69,10 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
         ),
         pytest.param(GOOD + "needs_peer_access = 1\n", "needs_peer_access: ", id="wrong-kind"),
         pytest.param(GOOD.replace("p.m:f", "p.m.f"), "entries.0 has not the form", id="symbol"),
+        pytest.param(GOOD + '[proof]\nlog = "(["\n', "proof.log: ", id="no-expression"),
+        pytest.param(GOOD + '[proof]\nlogs = "x"\n', "proof.logs is not a field", id="no-way-of-proof"),
+        pytest.param(GOOD + 'environment = { "A=B" = "x" }\n', "environment.A=B", id="no-variable"),
+        pytest.param(GOOD + 'arguments = ["a\\u0000"]\n', "NUL character", id="nul"),
         pytest.param(
             GOOD + "[[cells]]\nconcurrency = 0\nprompt_tokens = 1\noutput_tokens = 1\n",
             "cells.0.concurrency",

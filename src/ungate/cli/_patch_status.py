@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,24 @@ def survey(environment: Environment, distributions: tuple[str, ...], *, remember
             rows.append({"name": name, "version": package.version, "root": root, "deviations": deviations})
     waiting = [root for root in roots if journal_of(root).pending()]
     return {
-        "pristine": None if not rows and not waiting else not waiting and all(not row["deviations"] for row in rows),
+        "pristine": _pristine(rows, waiting),
         "cut_short": waiting,
         "series": [{"root": root, "standing": each} for root, some in states for each in some],
         "packages": rows,
         "seconds": round(time.monotonic() - started, 3),
     }
+
+
+def _pristine(rows: Sequence[dict[str, Any]], waiting: Sequence[Path]) -> bool | None:
+    """None where nothing was compared, or where all that differs could not be compared."""
+    reasons = [reason for row in rows for _, reason in row["deviations"]]
+    if waiting or not all(map(_unknown, reasons)):
+        return False
+    return True if rows and not reasons else None
+
+
+def _unknown(reason: str) -> bool:
+    return reason.startswith("unknown")
 
 
 def show(found: dict[str, Any]) -> None:
@@ -67,9 +80,11 @@ def show(found: dict[str, Any]) -> None:
         if not deviations:
             console.print(f"pristine    {head}: every file is as its RECORD says", style="green", markup=False)
             continue
-        console.print(
-            f"changed     {head}: {counted(len(deviations), 'file')} not as installed", style="yellow", markup=False
-        )
+        if all(_unknown(reason) for _, reason in deviations):
+            console.print(f"unknown     {head}: it could not be compared", style="yellow", markup=False)
+        else:
+            many = counted(len(deviations), "file")
+            console.print(f"changed     {head}: {many} not as installed", style="yellow", markup=False)
         for file, reason in deviations[:_SHOWN]:
             console.print(f"            {file}: {reason}", style="dim", markup=False)
         if len(deviations) > _SHOWN:
@@ -80,5 +95,6 @@ def show(found: dict[str, Any]) -> None:
 def _verdict(found: dict[str, Any], console: Any) -> None:
     where = sorted({str(Path(row["root"])) for row in found["packages"]})
     if where:
-        word = "as it was installed" if found["pristine"] else "not as it was installed"
-        console.print(f"\n{', '.join(where)} is {word} ({found['seconds']:.2f} s).", style="bold", markup=False)
+        words = {True: "is as it was installed", False: "is not as it was installed"}
+        word = words.get(found["pristine"], "cannot be compared with what was installed")
+        console.print(f"\n{', '.join(where)} {word} ({found['seconds']:.2f} s).", style="bold", markup=False)

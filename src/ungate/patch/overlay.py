@@ -103,6 +103,14 @@ def _stands(arm: Path, manifest: dict[str, object], series: Series) -> bool:
     return True
 
 
+def _settle(site: Path, info: Path, tops: Sequence[str]) -> None:
+    """Have the copied metadata of an editable installation tell of the copy: what it says leads to the checkout."""
+    (info / "direct_url.json").unlink(missing_ok=True)
+    files = [path for top in (*tops, info.name) for path in sorted((site / top).rglob("*")) or (site / top,)]
+    rows = [f'"{path.relative_to(site)}",,\n' for path in files if path.is_file()]
+    (info / "RECORD").write_text("".join(rows), encoding="utf-8", errors="surrogateescape")
+
+
 def _make(
     arm: Path,
     packages: Sequence[Package],
@@ -118,6 +126,9 @@ def _make(
         pairs = [(path, site / path.name) for p in packages for path in (*p.folders, *filter(None, (p.info,)))]
         pairs += [(script, scripts / script.name) for p in packages for script in _scripts(p)]
         count = copy_trees(dict.fromkeys(pair for pair in pairs if pair[0].exists()))
+        for package in packages:
+            if package.editable and package.info is not None:
+                _settle(site, site / package.info.name, package.tops)
         for file, (_, _, after) in contents.items():
             _edit(site, file, after)
         for name in ("site", "bin"):

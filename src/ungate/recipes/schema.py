@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from ungate.model import Cell, Recipe, Variant
 
@@ -14,6 +16,7 @@ _Word = Annotated[str, StringConstraints(min_length=1)]
 _Symbol = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*:\w+(\.\w+)*$")]
 _Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
 _Pin = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*==[\w.!+]+$")]
+_Variable = Annotated[str, StringConstraints(pattern=r"^[^=\s]+$")]
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
 _RESERVED = {"baseline", "candidate"}
 _WORDS = {
@@ -22,6 +25,27 @@ _WORDS = {
     "string_pattern_mismatch": "has not the form {pattern}",
     "too_short": "must not be empty",
 }
+
+
+def _compiles(text: str) -> str:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ValueError(f"'{text}' is no regular expression ({error})") from None
+    return text
+
+
+_Expression = Annotated[_Word, AfterValidator(_compiles)]
+
+
+class _Proof(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    counter: _Word | None = None
+    log: _Expression | None = None
+    fallback: _Expression | None = None
+    kernel: _Expression | None = None
+    operator: _Expression | None = None
 
 
 class _Cell(BaseModel):
@@ -35,7 +59,7 @@ class _Cell(BaseModel):
 class _Side(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    environment: dict[str, str] = {}
+    environment: dict[_Variable, str] = {}
     arguments: list[str] = []
 
 
@@ -62,8 +86,8 @@ class _Recipe(BaseModel):
     attribute: str = Field("", pattern=r"^\w*$")
     engine: str = ""
     arguments: list[str] = []
-    environment: dict[str, str] = {}
-    proof: dict[str, str] = {}
+    environment: dict[_Variable, str] = {}
+    proof: _Proof = Field(default_factory=_Proof)
     build: str = Field("", pattern=r"^(\w+(\.\w+)*(:\w+)?)?$")
     build_arguments: dict[_Name, bool | int | str] = {}
     kernel_prefix: str = Field("", pattern=r"^\w*$")
@@ -74,6 +98,13 @@ class _Recipe(BaseModel):
     baseline: _Side = Field(default_factory=_Side)
     arms: list[_Variant] = []
     ablations: list[_Ablation] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fits_a_command(cls, table: Any) -> Any:
+        if "\\u0000" in json.dumps(table, default=str):
+            raise ValueError("a text holds a NUL character, which no command and no variable can hold")
+        return table
 
     @model_validator(mode="after")
     def _arms_are_told_apart(self) -> _Recipe:
@@ -114,7 +145,7 @@ def recipe(table: dict[str, object]) -> Recipe:
         engine=read.engine,
         arguments=tuple(read.arguments),
         environment=read.environment,
-        proof=read.proof,
+        proof=read.proof.model_dump(exclude_none=True),
         build=read.build,
         build_arguments=read.build_arguments,
         kernel_prefix=read.kernel_prefix,
