@@ -54,9 +54,23 @@ def test_purge_is_a_dry_run_until_it_is_confirmed(deep_gemm: Path, capsys: pytes
     assert capsys.readouterr().out == "Nothing of deep-gemm is stale.\n"
 
 
-@pytest.mark.parametrize("arguments", [["cache", "purge"], ["cache", "ls", "--cache", "nope"], ["cache", "nope"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["cache", "purge"],
+        ["cache", "ls", "--cache", "nope"],
+        ["cache", "nope"],
+        ["cache", "ls", "vlm"],
+        ["cache", "purge", "flashinfer-pyton", "--yes"],
+    ],
+)
 def test_bad_words_are_3(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 3
     caught = capsys.readouterr()
     assert caught.out == ""
     assert "Traceback" not in caught.err
+
+
+def test_a_misspelt_package_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "purge", "Deep_GEM"]) == 3
+    assert "Did you mean deep-gemm?" in capsys.readouterr().err

@@ -69,11 +69,13 @@ def test_a_server_that_cannot_be_started_is_said_before_anything_is_compiled(tmp
     with pytest.raises(Refusal, match="/nowhere/python"):
         run(request)
     assert Ledger.here().runs() == ()
-    startable(STAGES[:6], ("/nowhere/python",), {})  # nothing of that is started
+    startable(request.recipe, STAGES[:6], ("/nowhere/python",), {})  # nothing of that is started
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/serve").write_text("#!/bin/sh\n")
     (tmp_path / "bin/serve").chmod(0o755)
-    startable(STAGES, ("serve",), {"PATH": str(tmp_path / "bin")})
+    startable(request.recipe, STAGES, ("serve",), {"PATH": str(tmp_path / "bin")})
+    with pytest.raises(Refusal, match="no engine file for 'nothing'"):
+        startable(dataclasses.replace(request.recipe, engine="nothing"), STAGES, ("sh",), {})
 
 
 def test_the_worst_of_both_questions_comes_first(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ungate.build.freshness import Entry
+    from ungate.host.environment import Environment
 
 __all__ = ["cache"]
 
@@ -57,7 +59,9 @@ def ls(
     from ungate.host.packages import canonical
 
     with progress(quiet=as_json) as report:
-        found = surveyed(resolve(site, python), names, report)
+        env = resolve(site, python)
+        found = surveyed(env, names, report)
+    _known(owners, found, env)
     wanted = {canonical(owner) for owner in owners}
     shown = [entry for entry in found if not wanted or canonical(entry.owner) in wanted]
     shown = [entry for entry in shown if not only_stale or entry.state == "stale"]
@@ -92,7 +96,9 @@ def purge(
     from ungate.host.environment import resolve
 
     with progress(quiet=as_json) as report:
-        found = surveyed(resolve(site, python), names, report)
+        env = resolve(site, python)
+        found = surveyed(env, names, report)
+    _known(owners, found, env)
     doomed = purge.chosen(found, owners)
     freed = purge.remove(doomed) if yes else 0
     if as_json:
@@ -113,6 +119,24 @@ def purge(
         )
         out.print(f"To remove them: ungate cache purge {' '.join(owners)} --yes", markup=False, style="dim")
     return Exit.DONE
+
+
+def _known(owners: Sequence[str], found: Sequence[Entry], env: Environment) -> None:
+    """Refusal for a package that is not installed, owns no entry and no cache is named after: a misspelt name."""
+    from ungate import recipes
+    from ungate.build.caches import caches
+    from ungate.errors import Refusal
+    from ungate.host.packages import canonical, versions
+
+    there = {*(entry.owner for entry in found), *versions(env), *recipes.packages(), *(each.name for each in caches())}
+    known = {canonical(name) for name in there}
+    for owner in owners:
+        if canonical(owner) not in known:
+            near = difflib.get_close_matches(canonical(owner), sorted(known), 1, 0.6)
+            raise Refusal(
+                f"{owner} is not installed there, and no cache has anything of it.",
+                f"Did you mean {near[0]}? See what there is: ungate cache ls" if near else "See: ungate cache ls",
+            )
 
 
 def _size(number: int) -> str:

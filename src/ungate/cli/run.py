@@ -98,7 +98,7 @@ def run(
         loaded = dataclasses.replace(loaded, cells=waiting.cells)
     goal = Target.parse(target) if target else _here(loaded)
     added = _variables(variables)
-    pipeline.startable(pipeline.stages_of(loaded, until, command), command, added)
+    pipeline.startable(loaded, pipeline.stages_of(loaded, until, command), command, added)
     further = _campaign.variants(loaded, releases, others, plain=plain)
     environment = resolve(site, python)
     request = pipeline.Request(

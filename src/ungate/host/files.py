@@ -11,7 +11,10 @@ __all__ = ["write"]
 
 
 def write(path: Path, content: bytes) -> None:
-    """Put ``content`` at ``path`` in one step; the folder is made if need be, and nothing else is left behind."""
+    """Put ``content`` at ``path`` in one step; the folder is made if need be, and nothing else is left behind.
+
+    An OSError names the file, also where the system's own does not: which disk is full is what has to be known.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -21,7 +24,9 @@ def write(path: Path, content: bytes) -> None:
             os.fsync(stream.fileno())
         Path(name).chmod(0o644)
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             Path(name).unlink()
+        if isinstance(error, OSError) and error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise

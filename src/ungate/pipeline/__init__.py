@@ -117,7 +117,8 @@ def run(request: Request, report: Report = silent, *, hypothesis: int | None = N
     from ungate.pipeline.resuming import clear_up, held, remember
     from ungate.record import Ledger
 
-    startable(stages_of(request.recipe, request.until, request.command), request.command, request.variables)
+    stages = stages_of(request.recipe, request.until, request.command)
+    startable(request.recipe, stages, request.command, request.variables)
     if request.facts is None:
         request = replace(request, facts=_facts(request))
     ledger = Ledger.here()

@@ -80,10 +80,17 @@ def stages_of(recipe: Recipe, until: str, command: Sequence[str]) -> tuple[Stage
     return chosen
 
 
-def startable(stages: Sequence[Stage], command: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Refusal where a server is to be started and its program is not there: a build may take an hour before that."""
+def startable(recipe: Recipe, stages: Sequence[Stage], command: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Refusal where a server is to be started and cannot be: a build may take an hour before that is tried.
+
+    Its program is not there, or the recipe names an engine that has no file.
+    """
     if not command or not any(stage.name in _SERVER for stage in stages):
         return
+    if recipe.engine:
+        from ungate.launch import engines
+
+        engines.engine(recipe.engine)
     if shutil.which(command[0], path=variables.get("PATH")) is None:
         raise Refusal(
             f"The server's command begins with {command[0]}, and there is no such program that can be started.",
