@@ -160,36 +160,29 @@ def speaks(condition: Condition) -> bool:
 
 def possible(condition: Condition, arch: int) -> bool:
     """Whether a condition can hold for an arch, whatever its terms come to that are free or unknown."""
-    match condition:
-        case Known(archs=archs):
-            return arch in archs
-        case Always(value=constant):
-            return constant
-        case Not(of=inner):
-            return not certain(inner, arch)
-        case All(of=terms):
-            return all(possible(term, arch) for term in terms)
-        case Either(of=terms):
-            return any(possible(term, arch) for term in terms)
-        case _:
-            return True
+    return _with(condition, arch, True)
 
 
 def certain(condition: Condition, arch: int) -> bool:
     """Whether a condition holds for an arch, whatever its terms come to that are free or unknown."""
+    return _with(condition, arch, False)
+
+
+def _with(condition: Condition, arch: int, rest: bool) -> bool:
+    """What a condition comes to for an arch where whatever is free or unknown helps it (``rest``), or never does."""
     match condition:
         case Known(archs=archs):
             return arch in archs
         case Always(value=constant):
             return constant
         case Not(of=inner):
-            return not possible(inner, arch)
+            return not _with(inner, arch, not rest)
         case All(of=terms):
-            return all(certain(term, arch) for term in terms)
+            return all(_with(term, arch, rest) for term in terms)
         case Either(of=terms):
-            return any(certain(term, arch) for term in terms)
+            return any(_with(term, arch, rest) for term in terms)
         case _:
-            return False
+            return rest
 
 
 def has_free(condition: Condition) -> bool:
