@@ -68,8 +68,9 @@ def ls(
     if as_json:
         document({"entries": shown})
     else:
-        for part in _listed(shown):
-            paper().print(part)
+        out = paper()
+        for part in _listed(shown, out.width):
+            out.print(part)
     return Exit.DONE
 
 
@@ -108,7 +109,7 @@ def purge(
     if not doomed:
         out.print(f"Nothing of {', '.join(owners)} is stale.", markup=False)
         return Exit.DONE
-    for part in _listed(doomed):
+    for part in _listed(doomed, out.width):
         out.print(part)
     if yes:
         out.print(f"Removed {counted(len(doomed), 'entry', 'entries')}, {_size(freed)}.", markup=False)
@@ -153,9 +154,10 @@ def _age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f} s"
 
 
-def _listed(entries: Sequence[Entry]) -> Iterator[RenderableType]:
-    from rich.table import Table
+def _listed(entries: Sequence[Entry], width: int) -> Iterator[RenderableType]:
     from rich.text import Text
+
+    from ungate.cli._rows import listed
 
     if not entries:
         yield Text("No cache holds anything here.")
@@ -166,19 +168,19 @@ def _listed(entries: Sequence[Entry]) -> Iterator[RenderableType]:
         shared = theirs[0].note if len({entry.note for entry in theirs}) == 1 else ""
         if shared:
             yield Text(f"  {shared}", style="dim")
-        table = Table(box=None, padding=(0, 1, 0, 1), header_style="dim")
-        for title in ("entry", "owner", "arch", "size", "age", "state"):
-            table.add_column(title, justify="right" if title in {"size", "age"} else "left", overflow="fold")
-        table.add_column("why", overflow="fold")
+        cells: list[Sequence[str | Text]] = []
         for entry in theirs:
             why = "; ".join(filter(None, (entry.reason, "" if shared else entry.note)))
-            table.add_row(
-                entry.name,
-                f"{entry.owner} {entry.version}".strip(),
-                entry.arch or "-",
-                _size(entry.size),
-                _age(time.time() - entry.changed),
-                Text(entry.state.value, style=_STYLE[entry.state.value]),
-                why,
+            cells.append(
+                (
+                    f" {entry.name}",
+                    f"{entry.owner} {entry.version}".strip(),
+                    entry.arch or "-",
+                    _size(entry.size),
+                    _age(time.time() - entry.changed),
+                    Text(entry.state.value, style=_STYLE[entry.state.value]),
+                    why,
+                )
             )
-        yield table
+        titles = (" entry", "owner", "arch", "size", "age", "state", "why")
+        yield from listed(titles, cells, width, right=("size", "age"))

@@ -28,9 +28,9 @@ def ledger(context: click.Context, recipe: str | None, as_json: bool) -> int:
     """
     if context.invoked_subcommand is not None:
         return 0
-    from rich.table import Table
     from rich.text import Text
 
+    from ungate.cli._rows import listed
     from ungate.record import Ledger
 
     rows = Ledger.here().runs(recipe)
@@ -40,9 +40,7 @@ def ledger(context: click.Context, recipe: str | None, as_json: bool) -> int:
     if not rows:
         paper().print("No run yet. The whole loop on this machine: ungate demo")
         return 0
-    table = Table(box=None, pad_edge=False)
-    for heading in ("run", "started", "recipe", "target", "verdict", "worth trying again"):
-        table.add_column(heading, overflow="fold")
+    cells = []
     for row in rows:
         verdict = Text()
         several = len({each.arm for each in row.verdicts}) > 1
@@ -53,8 +51,10 @@ def ledger(context: click.Context, recipe: str | None, as_json: bool) -> int:
             verdict.append(f"{change}\n")
         verdict.rstrip()
         started = row.started[:16].replace("T", " ")
-        table.add_row(str(row.id), started, row.recipe, row.target, verdict or row.status, row.reopen)
-    paper().print(table)
+        cells.append((str(row.id), started, row.recipe, row.target, verdict or row.status, row.reopen))
+    out = paper()
+    for part in listed(("run", "started", "recipe", "target", "verdict", "worth trying again"), cells, out.width):
+        out.print(part)
     return 0
 
 

@@ -15,18 +15,19 @@ _WORDS = {"completed": "green", "failed": "red", "in_progress": "cyan", "cancell
 
 
 def _show(rows: tuple[Task, ...]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, show_header=bool(rows))
-    for heading in ("status", "priority", "content", "completed when"):
-        table.add_column(heading, overflow="fold")
+    from ungate.cli._rows import listed
+
+    out = paper()
+    if not rows:
+        out.print("No tasks yet. Add one: ungate tasks add 'what to try' --criterion 'how it is decided'")
+    cells = []
     for task in rows:
         status = Text(task.status.replace("_", " "), style=_WORDS[task.status])
-        table.add_row(status, task.priority, Text(task.content), Text(task.criterion))
-    paper().print(
-        table if rows else "No tasks yet. Add one: ungate tasks add 'what to try' --criterion 'how it is decided'"
-    )
+        cells.append((status, task.priority, task.content, task.criterion))
+    for part in listed(("status", "priority", "content", "completed when"), cells, out.width) if cells else ():
+        out.print(part)
 
 
 @click.group(invoke_without_command=True)
