@@ -141,6 +141,14 @@ def test_status_tells_pristine_from_pushed_from_changed(run: Run, site: Path, bu
     assert "kernels/jit.py: missing, and the series 'story' changed it" in run("status", "--reread")[1]
 
 
+def test_a_pop_does_not_claim_files_that_an_upgrade_replaced(run: Run, site: Path, bundle: Path) -> None:
+    assert run("push", str(bundle))[0] == 0
+    install(site, "engine", "2.0", {"engine/__init__.py": b"", "engine/fuse.py": b"fuse = None\n"})
+    code, out, _ = run("pop")
+    assert code == 0 and "2 files as before, 1 file installed anew or removed since the push and left alone" in out
+    assert (site / "engine/fuse.py").read_bytes() == b"fuse = None\n"
+
+
 def test_what_cannot_be_compared_is_unknown(run: Run, site: Path, tmp_path: Path) -> None:
     info = next(site.glob("kernels-*.dist-info"))
     (info / "direct_url.json").write_text(json.dumps({"url": tmp_path.as_uri(), "dir_info": {"editable": True}}))

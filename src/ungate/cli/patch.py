@@ -200,16 +200,21 @@ def pop(everything: bool, site: Path | None, python: Path | None, as_json: bool)
     while True:
         root = top_root(environment)
         names = {name for each in stack.applied(root) for name in each.packages}
-        found = stack.pop(root, named(environment, names))
+        packages = named(environment, names)
+        states = stack.standing(root, packages)
+        found = stack.pop(root, packages)
         if found is not None:
-            popped.append((found, root))
+            popped.append((found, root, states[-1].ours if states else ()))
         if not everything or not any(stack.applied(root) for root in patched_roots(environment)):
             break
     if as_json:
-        document([{"series": each, "root": root} for each, root in popped])
+        document([{"series": each, "root": root, "restored": restored} for each, root, restored in popped])
         return 0
-    for each, root in popped:
-        paper().print(f"Popped '{each.name}' from {root}: {counted(len(each.files), 'file')} as before.", markup=False)
+    for each, root, restored in popped:
+        said = f"{counted(len(restored), 'file')} as before"
+        if gone := len(each.files) - len(restored):
+            said += f", {counted(gone, 'file')} installed anew or removed since the push and left alone"
+        paper().print(f"Popped '{each.name}' from {root}: {said}.", markup=False)
     return 0
 
 
