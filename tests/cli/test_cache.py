@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -74,3 +75,17 @@ def test_bad_words_are_3(arguments: list[str], capsys: pytest.CaptureFixture[str
 def test_a_misspelt_package_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cache", "purge", "Deep_GEM"]) == 3
     assert "Did you mean deep-gemm?" in capsys.readouterr().err
+
+
+def test_what_is_told_to_run_asks_the_same_environment(
+    deep_gemm: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "a site"
+    (site / "some").mkdir(parents=True)
+    (site / "some/__init__.py").write_text("")
+    assert main(["cache", "purge", "deep-gemm", "--cache", "deep_gemm", "--site", str(site)]) == 0
+    told = capsys.readouterr().out.rsplit("To remove them: ungate ", 1)[1]
+    words = shlex.split(told)
+    assert words == ["cache", "purge", "deep-gemm", "--cache", "deep_gemm", "--site", str(site), "--yes"]
+    assert main(words) == 0
+    assert [path.name for path in deep_gemm.iterdir()] == ["kernel.whole.a"]

@@ -12,7 +12,7 @@ import click
 
 from ungate.cli.options import environment_options, json_option
 from ungate.cli.output import document, paper, progress
-from ungate.errors import Exit
+from ungate.errors import Exit, shell
 from ungate.plain import counted
 
 if TYPE_CHECKING:
@@ -118,7 +118,10 @@ def purge(
         out.print(
             f"Would remove {counted(len(doomed), 'entry', 'entries')}, {total}. Nothing was changed.", markup=False
         )
-        out.print(f"To remove them: ungate cache purge {' '.join(owners)} --yes", markup=False, style="dim")
+        asked = [f"--cache {shell(name)}" for name in names]  # without these another environment would be asked
+        asked += [f"--{option} {shell(path)}" for option, path in (("site", site), ("python", python)) if path]
+        again = " ".join((*map(shell, owners), *asked, "--yes"))
+        out.print(f"To remove them: ungate cache purge {again}", markup=False, style="dim", soft_wrap=True)
     return Exit.DONE
 
 
