@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ungate.host.images import images
 from ungate.model import Chain, Hop, Target
+from ungate.plain import counted
 from ungate.trace.ahead import held
 from ungate.trace.runtime_errors import known
 
@@ -64,16 +65,18 @@ def _binaries(roots: Sequence[Path], target: Target) -> tuple[tuple[Hop, ...], t
         blocker = f"its {len(archs)} cubins are for {told}, and {target} can run none of them"
         lacking.append(Hop("kernel", folder, 0, folder.rpartition("/")[2], True, blocker=blocker))
     where = ", ".join(str(root) for root in roots)
-    notes = [f"{fine} more binaries under {where} hold code that {target} can run, though perhaps not of every kernel."]
+    others = counted(fine, "more binary", "more binaries")
+    notes = [f"{target} can run code of {others} under {where}, though perhaps not of every kernel."]
     if not lacking and not fine:
         notes = [
             f"No binary under {where} holds GPU code, so that what ran was compiled when it was used, or is installed "
             "elsewhere: name the environment that serves with --python PATH or --site DIR."
         ]
     if lost:
-        notes.append(f"{lost} binaries could not be read.")
+        notes.append(f"{counted(lost, 'binary', 'binaries')} could not be read.")
     if len(lacking) > _MOST_NAMED:
-        notes.append(f"{len(lacking) - _MOST_NAMED} more binaries hold nothing for {target}.")
+        others = counted(len(lacking) - _MOST_NAMED, "more binary", "more binaries")
+        notes.append(f"There is nothing for {target} in {others}.")
     return tuple(lacking[:_MOST_NAMED]), tuple(notes)
 
 
