@@ -54,6 +54,14 @@ def test_what_is_no_collapse_goes_on(healthy: list[Curve], points: list[tuple[fl
     assert fed(Collapse(healthy, 20.0), points) is None, why
 
 
+def test_tokens_at_first_and_none_since_leave_open_whether_the_server_hangs() -> None:
+    stopped = Collapse([HEALTHY], 4.0)
+    stop = fed(stopped, [(0.2 * n, min(64, 32 * n)) for n in range(1, 30)])
+    assert stop is not None and stop.usable and stopped.silent
+    slow = Collapse([HEALTHY], 4.0)
+    assert fed(slow, [(0.2 * n, 4 * n) for n in range(1, 30)]) is not None and not slow.silent
+
+
 @pytest.mark.parametrize(
     "life", [Life(slow="lab:steps_total grew from 3 to 4"), Life(busy="its processes used 1.9 cores")]
 )

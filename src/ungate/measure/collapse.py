@@ -109,7 +109,7 @@ class Collapse:
         """What follows from ``progress``; ``life`` tells why the server is not taken to hang although no token comes.
 
         In the warm-up a stop ends that only. A stop is usable: so many tokens in so many seconds is a measurement.
-        Where not one came, ``silent`` is set: then the server has yet to show that it answers at all.
+        Where not one came, or none in the second half, ``silent`` is set: the server has yet to show that it answers.
         """
         if progress.phase != self._phase:
             self._before_s = self._points[-1][0] if self._points else 0.0
@@ -131,6 +131,9 @@ class Collapse:
             self.silent = bool(life.words)
             words = f"no token in {progress.seconds:.0f} s ({life.words})"
             return Stop(f"collapsed: {words}", usable=True) if life.words else None
+        # Tokens at first and none since may be a server that has come to hang in the middle.
+        last = next(moment for moment, tokens in self._points if tokens == made)
+        self.silent = last < progress.seconds / 2
         words = f"{made} tokens in {progress.seconds:.0f} s, {expected:.0f} of the baseline by then"
         return Stop(f"collapsed: {words}", usable=True)
 

@@ -13,6 +13,7 @@ from ungate.measure.result import LoadResult, Stop
 from ungate.model import Arm, Cell, Sample
 from ungate.pipeline.arms import BASELINE
 from ungate.pipeline.records import EarlyEnd, Request
+from ungate.plain import counted
 
 __all__ = ["Loaded", "loaded", "told"]
 
@@ -46,7 +47,7 @@ def loaded(
 ) -> Loaded:
     """Load ``server`` with one cell; ``earlier`` are the samples that tell what the baseline made of it.
 
-    An arm without a single token has collapsed only if the server answers once the load has been given up, and
+    An arm without a token, or without one in half of the load, has collapsed only if the server answers afterwards and
     ``compiled`` (the files added to its JIT caches so far) says that it did not compile meanwhile.
     """
     known = [sample for sample in earlier if sample.arm == BASELINE and sample.cell == cell]
@@ -70,7 +71,10 @@ def loaded(
             broken = True
             result = _unusable(result, f"the server answered nothing within {_ANSWER_S:.0f} s after a silent load")
         elif files := compiled() - before:
-            result = _unusable(result, f"no token in {result.seconds:.0f} s, while {files} files were compiled")
+            result = _unusable(
+                result,
+                f"no token came while it compiled {counted(files, 'file')}",
+            )
         else:
             result = replace(result, stopped=f"{result.stopped}; it answered once the load had been given up")
     kind = "unfinished" if result.invalid else "collapsed"
