@@ -10,10 +10,13 @@ import pytest
 
 from ungate.host.packages import Package, below
 from ungate.lab.install import install
-from ungate.model import KNOWN_ARCHS, ArchSet, Gate, ScanResult, Target
+from ungate.model import KNOWN_ARCHS, ArchSet, Finding, Gate, ScanResult, Target
+from ungate.scan import scan
 from ungate.trace.chain import Trace
+from ungate.trace.lint import lint
 
 Make = Callable[[Mapping[str, str]], tuple[Package, ...]]
+Lint = Callable[..., list[str]]
 TARGET = Target(120)
 
 
@@ -60,3 +63,20 @@ def gate(
     return Gate(
         f"{file}:{line}", "p", package, "1.0", file, line, last or line, "test", condition, archs, role, names=names
     )
+
+
+@pytest.fixture
+def found(make: Make) -> Callable[..., tuple[Finding, ...]]:
+    """The findings of lint in written files; the scanner itself finds the gates."""
+
+    def of(files: Mapping[str, str], arch: int = 120) -> tuple[Finding, ...]:
+        packages = make(files)
+        result = scan(packages, jobs=1, use_cache=False)
+        return lint(Trace(packages, result, Target(arch)), (arch,))[0]
+
+    return of
+
+
+@pytest.fixture
+def rules(found: Callable[..., tuple[Finding, ...]]) -> Lint:
+    return lambda files, arch=120: [finding.rule for finding in found(files, arch)]
