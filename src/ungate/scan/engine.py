@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,8 +21,6 @@ __all__ = ["scan"]
 
 _ROUNDS = 6
 _FEW = 40
-_COMMON = 25
-"""Files in which a name may occur and still be taken for the same name without a sign of its being imported."""
 _DEEPEST = 12
 """Folders below which a group of files is not divided further."""
 
@@ -128,13 +125,11 @@ def scan(
         index = READER.settle(macro for each in surveyed for macro in each.macros)
         told = frozenset().union(*(each.answers for each in surveyed))
         stars = frozenset().union(*(each.stars for each in surveyed))
-        for _ in range(_ROUNDS if files is None else 0):
-            if not told:
+        for turn in range(_ROUNDS if files is None else 0):
+            if turn and not told:
                 break
             say("following names")
-            counted: Counter[bytes] = sum(working.call("meet", told, stars), Counter())
-            common = frozenset(name for name, files in counted.items() if files > _COMMON)
-            told = frozenset().union(*working.call("extend", common))
+            told = frozenset().union(*working.call("extend", told, stars))
         say("looking for gates")
         found: list[Found] = working.call("find", index)
     gates: list[Gate] = sorted((gate for part in found for gate in part.gates), key=lambda gate: (gate.file, gate.line))

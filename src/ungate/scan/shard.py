@@ -21,7 +21,7 @@ from ungate.scan.draft import Draft
 from ungate.scan.gates import gates
 from ungate.scan.patterns import Pattern, patterns
 from ungate.scan.select import Source
-from ungate.scan.told import Told, origins_of
+from ungate.scan.told import Origins, Told, imports, origins_of
 from ungate.source.cuda.reader import READER
 from ungate.source.matcher import named
 from ungate.source.python.evaluate import Evaluator
@@ -36,9 +36,8 @@ __all__ = ["Found", "Shard", "prepare"]
 
 _PLAIN = re.compile(rb"[a-z]+")
 """A word such as ``enabled``, which occurs in a quarter of all files and means something else in most."""
-_STAR = re.compile(rb"^[ \t]*from[ \t]+[\w.]*?(\w+)[ \t]+import[ \t]*\*", re.M)
-_FROM = re.compile(rb"^[ \t]*from[ \t]+[\w.]*?(\w+)[ \t]+import\b", re.M)
-
+_OFTEN = 3
+"""Files that import a module for it to be searched before the others, which then know its answers."""
 _HELD = 10 << 20
 """Bytes of Python text whose syntax trees are kept at once; the trees take about twelve times as much."""
 
@@ -97,14 +96,16 @@ class Shard:
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
         self.chosen: dict[str, frozenset[bytes]] = {}
         self.read: dict[str, _Read] = {}
-        self.known: frozenset[bytes] = frozenset()
-        self.told: set[Told] = set()
+        self.later: list[str] = []
+        self.imported: Counter[bytes] = Counter()
+        self.origins: Origins = {}
+        self.met: Origins = {}
         self._begin()
 
     def _begin(self) -> None:
         """Read anew from here on, without the syntax trees of before."""
         self.world = World((Path(root), file) for root, file in self.everything)
-        self.evaluator = Evaluator(self.world, common={name.decode() for name in self.known})
+        self.evaluator = Evaluator(self.world, common={name.decode() for name in self.origins})
 
     def _let_go(self) -> None:
         """Keep of what was read only the names and the gates, once the syntax trees are many."""
@@ -128,7 +129,7 @@ class Shard:
             return None
 
     def survey(self) -> Surveyed:
-        """Read every file once, and search those of Python for gates with the names that they know by themselves."""
+        """Read every file once, and search those of Python that others import most; the others are left for later."""
         macros = []
         self.cuda_chosen: list[Source] = []
         for source in self.cuda.values():
@@ -157,75 +158,86 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
-            handing = _FROM if source.file.endswith("__init__.py") else _STAR if b"import *" in data else None
-            if handing is not None:
-                stars.update((of, _stem(source.file)) for of in handing.findall(data))
+            spoken = self.files is not None or speaks(data)
+            package = source.file.endswith("__init__.py")
+            for stem, star in imports(data) if spoken or package or b"import *" in data else ():
+                if spoken:
+                    self.imported[stem] += 1
+                if star or package:
+                    stars.add((stem, _stem(source.file)))
             if self.files is not None:
                 # of few files every name is followed, which costs less than learning from all others which to follow
                 self.chosen[source.file] = frozenset(word for word in words(data) if len(word) >= SHORTEST)
-            elif speaks(data):
+            elif spoken:
                 self.chosen[source.file] = frozenset()
-        return Surveyed(macros, self._search(self.chosen), frozenset(stars))
+        first = {file for file in self.chosen if self.files is not None or self.imported[_stem(file)] >= _OFTEN}
+        self.later = [file for file in self.chosen if file not in first]
+        return Surveyed(macros, self._search(first), frozenset(stars))
 
-    def meet(self, answers: frozenset[Told], stars: frozenset[tuple[bytes, bytes]]) -> Counter[bytes]:
-        """Look for names that are answers elsewhere; returns in how many files each occurs.
+    def extend(self, answers: frozenset[Told], stars: frozenset[tuple[bytes, bytes]]) -> frozenset[Told]:
+        """Search what was left for later, and again the files with names that are answers elsewhere.
 
-        ``stars`` are pairs of modules of which the second hands on names of the first.
+        Returns the answers that become known by that. ``stars`` are pairs of modules of which the second hands on names
+        of the first.
         """
-        origins = origins_of(answers, stars)
-        self.told |= {(name, stem) for name, stems in origins.items() for stem in stems or ()}
-        self.known |= origins.keys()
-        searching = named(frozenset(origins))
-        counted: Counter[bytes] = Counter()
-        self.met: dict[str, dict[bytes, bool]] = {}
-        for file, source in self.python.items():
-            if file in self.unread or (data := self._data(source)) is None:
-                continue
-            present = {match.group() for match in searching.finditer(data)}
-            if present:
-                counted.update(present)
-                self.met[file] = {
-                    name: (stems := origins[name]) is None or any(stem in data for stem in stems) for name in present
-                }
-        return counted
-
-    def extend(self, common: frozenset[bytes]) -> frozenset[Told]:
-        """Search the files again in which names were met; returns the answers that become known by that.
-
-        A name that is ``common`` counts only where a module is spoken of that it can be imported from.
-        """
-        spelled = {name.decode() for name in self.known}
-        again = {
-            file for file, read in self.read.items() if not (spelled - self.evaluator.common).isdisjoint(read.refused)
-        }
+        self.origins = origins_of(self.origins, answers, stars)
+        new = frozenset(name for name, stems in self.origins.items() if self.met.get(name, frozenset()) != stems)
+        self.met = self.origins
+        spelled = {name.decode() for name in new}
+        again = {file for file, read in self.read.items() if not spelled.isdisjoint(read.refused)}
         self.evaluator.common |= spelled
-        for file, present in self.met.items():
-            names = {
-                name for name, spoken in present.items() if spoken or not (name in common or _PLAIN.fullmatch(name))
-            }
-            if names:
-                self.chosen[file] = self.chosen.get(file, frozenset()) | names
+        for file, source in self.python.items() if new else ():
+            if file not in self.unread and (data := self._data(source)) is not None and self._meet(file, data, new):
                 again.add(file)
+        again.update(self.later)
+        self.later = []
         return self._search(again)
 
+    def _meet(self, file: str, data: bytes, names: frozenset[bytes]) -> bool:
+        """Follow those of the names that a file holds and can have from where they are answers; whether any is new."""
+        present = {
+            name
+            for name in {match.group() for match in named(names).finditer(data)}
+            if (stems := self.origins[name]) is None or any(stem in data for stem in stems)
+        }
+        before = self.chosen.get(file, frozenset())
+        if present <= before:
+            return False
+        self.chosen[file] = before | present
+        return True
+
     def _search(self, files: Iterable[str]) -> frozenset[Told]:
-        """Look for the gates of Python files; returns the names found to be answers that were not told before."""
-        found: set[Told] = set()
+        """Look for the gates of Python files; returns the names found to be answers that were not known before.
+
+        What other files import most comes first, and its answers are followed in those after it at once.
+        """
+        told: set[Told] = set()
+        own: frozenset[bytes] = frozenset()
         searching = patterns("python")
-        for file in sorted(files):
+        for file in sorted(files, key=lambda each: (-self.imported[_stem(each)], each)):
+            if own and (data := self._data(self.python[file])) is not None:
+                self._meet(file, data, own)
             read = self._open(file)
             if read is None:
                 continue
             self.evaluator.refused = set()
-            found |= {told for told in _told(file, read) if told not in self.told}
+            new = {(name, stem) for name, stem in _told(file, read) if not self._knows(name, stem)}
+            if new:
+                told |= new
+                self.origins = origins_of(self.origins, new, ())
+                own |= {name for name, _ in new}
+                self.evaluator.common |= {name.decode() for name, _ in new}
             made = self._run(self.python[file], read, searching) if self._asked(file) else []
             for problem in read.unread:
                 self.unread[file] = str(problem)
             self.read[file] = _Read(made, frozenset(self.evaluator.refused))
             self.evaluator.forget()
             self._let_go()
-        self.told |= found
-        return frozenset(found)
+        return frozenset(told)
+
+    def _knows(self, name: bytes, stem: bytes) -> bool:
+        stems = self.origins.get(name, frozenset())
+        return stems is None or stem in stems
 
     def _open(self, file: str) -> PythonFile | None:
         dotted = dotted_name(file)
@@ -241,7 +253,7 @@ class Shard:
                 self.unread[file] = f"cannot be read: {error.strerror}"
                 return None
         made = PythonFile(module, self.evaluator, self.chosen[file])
-        made.told = self.known if self.files is None else None
+        made.told = frozenset(self.origins) if self.files is None else None
         return made
 
     def find(self, index: Any) -> Found:
