@@ -49,7 +49,7 @@ def choose(
     best = ranked[0]
     against = {name: _ratio(times[name], times[best], corrected) for name in ranked[1:]}
     tied = tuple(name for name in ranked[1:] if not _told(against[name], min_effect))
-    if baseline in tied:
+    if tied and baseline in (best, *tied):
         others = tuple(name for name in (best, *tied) if name != baseline)
         return Choice(baseline, others, f"no difference between {baseline} and {', '.join(others)}", level=corrected)
     over = against.get(baseline)

@@ -54,9 +54,12 @@ def probe(env: Environment, request: Request, report: Report) -> Probe:
     found = _asked_for(survey(env, request), request.names)
     able = [entrant.name for entrant in found.entrants if not entrant.unavailable]
     if not able:
-        reasons = dict.fromkeys(f"{each.name}: {each.unavailable}" for each in found.entrants)
+        reasons: dict[str, list[str]] = {}
+        for each in found.entrants:
+            reasons.setdefault(each.unavailable, []).append(each.name)
+        told = " ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
         raise Refusal(
-            f"No allreduce candidate can run in {env.python or 'this Python'}. {' '.join(reasons)}",
+            f"No allreduce candidate can run in {env.python or 'this Python'}. {told}",
             "Name the Python that serves: ungate probe allreduce --python /path/to/serving/python",
         )
     sequence = design.order(request.rounds, able)

@@ -22,6 +22,7 @@ __all__ = ["ITEM_SIZES", "measure"]
 ITEM_SIZES = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Bytes of an element, by PyTorch's name of the dtype."""
 
+_RANKS_WAIT = 3.0  # deadlines that the ranks themselves wait for each other: which of them hangs is to be told here
 _DIFFER = "The ranks hold different bits after the same call."
 
 
@@ -69,6 +70,7 @@ class _Running:
                 self.notes.append(f"Not checked as {shape.rows} x {shape.hidden}: {refused[0]}")
             return
         if timed:
+            self.world.look()
             graph = all(answer["graph"] for answer in answers)
             cell = replace(cell, graph=graph, calls=answers[0]["calls"])
             self.notes += [each["note"] for each in answers if each["note"]]
@@ -156,12 +158,15 @@ def measure(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ungate-probe-")))
         running: dict[str, _Running] = {}
         for number, entrant in enumerate(able):
-            step(f"opening {entrant.name}")
             place = folder / str(number)
             place.mkdir()
             world = stack.enter_context(World(survey.facts.world, place))
             running[entrant.name] = _Running(entrant, world, request)
-            _open(running[entrant.name], env, survey, request, place)
+            _start(running[entrant.name], env, survey, request, place)
+        for each in running.values():
+            step(f"opening {each.entrant.name}")
+            if each.alive and each.ask({"do": "open"}, "opening", each.entrant.setup_s) is not None:
+                each.world.look()
         for size in request.sizes:
             first, *others = shapes(size, ITEM_SIZES[request.dtype])
             for each in running.values():
@@ -186,7 +191,7 @@ def measure(
     return tuple(found[entrant.name] for entrant in survey.entrants)
 
 
-def _open(each: _Running, env: Environment, survey: Survey, request: Request, place: Path) -> None:
+def _start(each: _Running, env: Environment, survey: Survey, request: Request, place: Path) -> None:
     entrant, facts = each.entrant, survey.facts
 
     def start(rank: int, address: Path) -> tuple[list[str], dict[str, str]]:
@@ -200,7 +205,7 @@ def _open(each: _Running, env: Environment, survey: Survey, request: Request, pl
             "cores": facts.cores,
             "max_bytes": max(request.sizes),
             "folder": str(place),
-            "timeout_s": max(request.timeout_s, entrant.setup_s),
+            "timeout_s": _RANKS_WAIT * max(request.timeout_s, entrant.setup_s),
             "extra": request.extra,
         }
         return command(env, "ungate.probe.serving.rank", spec), variables(env, entrant.environment)
@@ -209,6 +214,3 @@ def _open(each: _Running, env: Environment, survey: Survey, request: Request, pl
         each.world.start(start, request.timeout_s)
     except Failure as failure:
         each.fail(failure)
-        return
-    if each.ask({"do": "open"}, "opening", entrant.setup_s) is not None:
-        each.world.look()

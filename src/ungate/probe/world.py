@@ -187,6 +187,7 @@ class World:
 
     def end(self, deadline_s: float) -> str:
         """Have the ranks close the candidate and end by themselves; a sentence where they did not."""
+        self.look()
         try:
             self.ask({"do": "close"}, deadline_s, "closing")
         except Failure as failure:

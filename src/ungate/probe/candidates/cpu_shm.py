@@ -57,7 +57,7 @@ class _OneShot(Operation):
         total = None
         for rank, slot in enumerate(slots):
             self._wait(self._cells[rank])
-            total = slot.to(torch.float32) if total is None else total.add_(slot)
+            total = slot.to(torch.float32, copy=True) if total is None else total.add_(slot)
         out.copy_(total)
 
     def _wait(self, cell: Any) -> None:

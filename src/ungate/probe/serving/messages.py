@@ -50,7 +50,7 @@ class Wrong:
             "infinite": self.infinite,
             "zero": self.zero,
             "the rank's own input": self.own,
-            "the sum of the call before": self.stale,
+            "the sum of an earlier call": self.stale,
         }
         held = ", ".join(f"{count} {name}" for name, count in kinds.items() if count)
         first = f"the first is {self.got:.6g} where the sum is {self.expected:.6g} (allowed: {self.allowed:.2g} apart)"
@@ -121,8 +121,6 @@ class Pools:
             return None, float((error / allowed.clamp_min(torch.finfo(torch.float64).tiny)).max())
         call, index = divmod(int(bad.view(-1).to(torch.uint8).argmax()), elements)
         values = got[bad]
-        before = self.windows(self._sum, max(replay - 1, 0), calls, elements)[bad]
-        room = self.windows(self._allowed, max(replay - 1, 0), calls, elements)[bad]
         own = self.windows(self._own, replay, calls, elements).double()[bad]
         return Wrong(
             elements=int(bad.sum()),
@@ -131,10 +129,23 @@ class Pools:
             infinite=int(values.isinf().sum()),
             zero=int((values == 0).sum()),
             own=int((values == own).sum()),
-            stale=int(((values - before).abs() <= room).sum()) if replay else 0,
+            stale=self._stale(got, bad, replay),
             call=call,
             index=index,
             got=float(got[call, index]),
             expected=float(expected[call, index]),
             allowed=float(allowed[call, index]),
         ), float("inf")
+
+    def _stale(self, got: Any, bad: Any, replay: int) -> int:
+        """How many of the bad elements are right for the call before, or for the same call of the replay before."""
+        calls, elements = got.shape
+        old = torch.zeros_like(bad)
+        earlier = [(slice(1, None), slice(None, -1), replay)]
+        if replay:
+            earlier.append((slice(None), slice(None), replay - 1))
+        for now, then, number in earlier:
+            expected = self.windows(self._sum, number, calls, elements)[then]
+            allowed = self.windows(self._allowed, number, calls, elements)[then]
+            old[now] |= (got[now] - expected).abs() <= allowed
+        return int((old & bad).sum())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import json
 import socket
 import sys
@@ -139,6 +140,10 @@ def main() -> None:
         stream = line.makefile("rw", encoding="utf-8")
         stream.write(json.dumps({"rank": spec["rank"]}) + "\n")
         stream.flush()
+        with contextlib.suppress(
+            ImportError
+        ):  # told when the candidate is opened; those of all are imported side by side
+            importlib.import_module("torch.distributed")
         rank = _Rank(spec)
         for text in stream:
             request = json.loads(text)
