@@ -1,4 +1,4 @@
-"""The files that run inside the serving Python, the shapes of a size, and what the command refuses; no PyTorch needed."""
+"""The files that run inside the serving Python, the shapes of a size, what the command refuses; without PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_runs_inside_the_serving_python_needs_nothing_but_pytorch(file: Pat
             assert own or top == "torch" or top in sys.stdlib_module_names, f"{file.name} imports {name}"
 
 
-def test_the_candidates_of_the_brief_are_there_and_one_of_each_device_is_the_baseline() -> None:
+def test_what_engines_use_is_there_and_one_of_each_device_is_the_baseline() -> None:
     found = {each.name: each for each in candidates()}
     assert {"nccl", "nccl-no-p2p", "gloo", "cpu-shm", "ungate-host", "ungate-push", "ungate-pull"} <= found.keys()
     assert {
