@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "commands.md"})
 BLOCK = re.compile(r"(?:<!-- needs: (?P<needs>[a-z, ]+) -->\n)?```console\n(?P<body>.*?)```", re.DOTALL)
-MARKS = {"wheels", "toolkit", "slow", "gpu", "vllm", "browser"}
+MARKS = {"wheels", "toolkit", "slow", "gpu", "vllm", "browser", "torch"}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -23,6 +27,7 @@ SIZES = (4096, 16384)
 WRONG = {
     "wrong-rank": "on rank 1, 20 of",
     "stale": "the sum of an earlier call",
+    "cached": "the sum of an earlier call",
     "unwritten": "NaN",
     "own-input": "the rank's own input",
     "differs": "The ranks hold different bits",
@@ -135,6 +140,24 @@ def test_a_rank_that_hangs_is_ended_at_its_deadline_and_the_rest_goes_on(serving
     assert states(hung) == [State.HUNG, State.ENDED]
     assert states(of(found, "gloo")) == [State.OK, State.OK]
     assert {choice and choice.use for _, choice in found.policy} == {"gloo"}
+
+
+def test_an_interrupt_leaves_nothing_behind(serving: Environment, tmp_path: Path) -> None:
+    before = left_behind()
+    words = ["probe", "allreduce", "--python", str(serving.python), "--device", "cpu", "--rounds", "100", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ungate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 120
+    while not any(_is_rank(each) for each in psutil.Process(process.pid).children()):
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.1)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert json.loads(out)["exit"] == 130 and "Traceback" not in err
+    assert left_behind() - before == set()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -53,7 +53,8 @@ class Ranks:
     """What a rank knows when it opens a candidate.
 
     ``group`` is a gloo group of all ranks, for control. ``max_bytes`` is the largest message of a rank, ``folder`` a
-    private folder that all ranks share and that is removed afterwards.
+    private folder that all ranks share and that is removed afterwards. ``timeout_s`` is how long ranks may wait for
+    each other: longer than ungate waits for them.
     """
 
     rank: int
