@@ -148,13 +148,16 @@ def test_an_interrupt_leaves_nothing_behind(serving: Environment, tmp_path: Path
     process = subprocess.Popen(
         [sys.executable, "-m", "ungate", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + 120
-    while not any(_is_rank(each) for each in psutil.Process(process.pid).children()):
-        assert process.poll() is None and time.monotonic() < end
-        time.sleep(0.1)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        end = time.monotonic() + 120
+        while not any(map(_is_rank, psutil.Process(process.pid).children())) and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 130
     assert json.loads(out)["exit"] == 130 and "Traceback" not in err
     assert left_behind() - before == set()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["probe"]
 
 _SIZES = "4K,16K,64K,256K,1M"
-_LARGEST = 1 << 30  # bytes of a message
+_LARGEST = 64 << 20  # bytes of a message; the sums that it is compared with take twelve times that
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20}
 _DTYPES = {
     "bf16": "bfloat16",
@@ -49,7 +49,7 @@ class _Sizes(click.ParamType[tuple[int, ...]]):
             match = re.fullmatch(r"(\d{1,10})([KM]?)(?:i?B)?", word.strip(), re.IGNORECASE)
             size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
             if not 0 < size <= _LARGEST or size % 16:
-                self.fail(f"{word.strip()!r} is no size: give multiples of 16 bytes up to 1024M, such as {_SIZES}.")
+                self.fail(f"{word.strip()!r} is no size: give multiples of 16 bytes up to 64M, such as {_SIZES}.")
             found.append(size)
         return tuple(sorted(dict.fromkeys(found)))
 

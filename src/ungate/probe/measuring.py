@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -208,7 +209,8 @@ def _start(each: _Running, env: Environment, survey: Survey, request: Request, p
             "timeout_s": _RANKS_WAIT * max(request.timeout_s, entrant.setup_s),
             "extra": request.extra,
         }
-        return command(env, "ungate.probe.serving.rank", spec), variables(env, entrant.environment)
+        loopback = {"GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo")}  # a host's name may not resolve
+        return command(env, "ungate.probe.serving.rank", spec), variables(env, loopback | dict(entrant.environment))
 
     try:
         each.world.start(start, request.timeout_s)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,12 +23,13 @@ STEP = 61  # elements between the windows of two calls that follow each other
 _SPAN = 1 << 16  # elements that a window may move
 _TURN = 3067  # elements between two replays: prime to the span below, so that they come back late
 _SEED = 20261130
+_TINY = 2.0**-1000  # where a sum has to be exact, an error of zero is no share of anything
 _ZERO_EVERY, _NEGATIVE_ZERO_EVERY = 97, 89
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong with the outputs of some calls: how many elements, what they hold, and the first of them."""
+    """What is wrong with the outputs of a replay: how many elements, what they hold, and the first of them."""
 
     elements: int
     of: int
@@ -37,11 +38,14 @@ class Wrong:
     zero: int
     own: int
     stale: int
-    call: int
-    index: int
     got: float
     expected: float
     allowed: float
+
+    def and_more(self, later: Wrong) -> Wrong:
+        """With what is wrong in a later call of the replay."""
+        counts = ("elements", "nan", "infinite", "zero", "own", "stale")
+        return replace(self, **{name: getattr(self, name) + getattr(later, name) for name in counts})
 
     def sentence(self) -> str:
         """For a reader."""
@@ -111,41 +115,41 @@ class Pools:
 
         What is wrong, or None; and the largest error as a share of what is allowed (0 to 1 where nothing is wrong).
         """
-        calls, elements = outputs.shape
-        got = outputs.double()
-        expected = self.windows(self._sum, replay, calls, elements)
-        allowed = self.windows(self._allowed, replay, calls, elements)
-        error = (got - expected).abs()
-        bad = ~(error <= allowed)  # a NaN is no error that is small enough
-        if not bool(bad.any()):
-            return None, float((error / allowed.clamp_min(torch.finfo(torch.float64).tiny)).max())
-        call, index = divmod(int(bad.view(-1).to(torch.uint8).argmax()), elements)
-        values = got[bad]
-        own = self.windows(self._own, replay, calls, elements).double()[bad]
-        return Wrong(
-            elements=int(bad.sum()),
-            of=bad.numel(),
-            nan=int(values.isnan().sum()),
-            infinite=int(values.isinf().sum()),
-            zero=int((values == 0).sum()),
-            own=int((values == own).sum()),
-            stale=self._stale(got, bad, replay),
-            call=call,
-            index=index,
-            got=float(got[call, index]),
-            expected=float(expected[call, index]),
-            allowed=float(allowed[call, index]),
-        ), float("inf")
+        wrong, largest = None, 0.0
+        for call, output in enumerate(outputs):  # one at a time, as in float64 all of them may be gigabytes
+            got = output.double()
+            expected, allowed = self._sums(replay, call, outputs.shape)
+            error = (got - expected).abs()
+            bad = ~(error <= allowed)  # a NaN is no error that is small enough
+            if not bool(bad.any()):
+                largest = max(largest, float((error / allowed.clamp_min(_TINY)).max()))
+                continue
+            values, first = got[bad], int(bad.to(torch.uint8).argmax())
+            own = self.windows(self._own, replay, *outputs.shape)[call].double()[bad]
+            found = Wrong(
+                elements=int(bad.sum()),
+                of=outputs.numel(),
+                nan=int(values.isnan().sum()),
+                infinite=int(values.isinf().sum()),
+                zero=int((values == 0).sum()),
+                own=int((values == own).sum()),
+                stale=self._stale(got, bad, replay, call, outputs.shape),
+                got=float(got[first]),
+                expected=float(expected[first]),
+                allowed=float(allowed[first]),
+            )
+            wrong = wrong.and_more(found) if wrong else found
+        return wrong, largest
 
-    def _stale(self, got: Any, bad: Any, replay: int) -> int:
+    def _sums(self, replay: int, call: int, shape: Any) -> tuple[Any, Any]:
+        """The sum of one call, and by how much it may be off."""
+        return self.windows(self._sum, replay, *shape)[call], self.windows(self._allowed, replay, *shape)[call]
+
+    def _stale(self, got: Any, bad: Any, replay: int, call: int, shape: Any) -> int:
         """How many of the bad elements are right for the call before, or for the same call of the replay before."""
-        calls, elements = got.shape
         old = torch.zeros_like(bad)
-        earlier = [(slice(1, None), slice(None, -1), replay)]
-        if replay:
-            earlier.append((slice(None), slice(None), replay - 1))
-        for now, then, number in earlier:
-            expected = self.windows(self._sum, number, calls, elements)[then]
-            allowed = self.windows(self._allowed, number, calls, elements)[then]
-            old[now] |= (got[now] - expected).abs() <= allowed
+        for number, earlier in ((replay, call - 1), (replay - 1, call)):
+            if number >= 0 and earlier >= 0:
+                expected, allowed = self._sums(number, earlier, shape)
+                old |= (got - expected).abs() <= allowed
         return int((old & bad).sum())
