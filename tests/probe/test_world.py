@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from ungate.errors import Refusal
+from ungate.host.children import Child
 from ungate.probe import leftovers, world
 from ungate.probe.records import State
 from ungate.probe.world import Failure, World
@@ -130,6 +131,21 @@ def test_a_process_that_it_leaves_is_ended_and_told(ranks: World) -> None:
     ranks.stop()
     assert ranks.notes == ["It left 1 process behind, which ungate ended."]
     assert not [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", "3598"]]
+
+
+def test_one_that_outlives_its_end_is_told_and_the_next_is_ended(ranks: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = Child.stop
+    refusals = [Refusal("Process 1 did not end 10 s after SIGKILL.", "Look at it with: ps")]
+
+    def stuck(child: Child, grace_s: float = 10.0) -> int:
+        code = stop(child, grace_s)
+        if refusals:
+            raise refusals.pop()
+        return code
+
+    monkeypatch.setattr(Child, "stop", stuck)
+    ranks.stop()
+    assert ranks.notes == ["Process 1 did not end 10 s after SIGKILL. Look at it with: ps"]
 
 
 def test_one_that_never_connects(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def _notes(each: Measured) -> Iterator[RenderableType]:
 
     state = each.state.value
     if state == "ok":
-        yield Text.assemble((each.entrant.name, "bold"), f"  {each.entrant.what}. Used by {each.entrant.used}.")
+        yield Text.assemble((each.entrant.name, "bold"), f"  {each.entrant.what}. To use it: {each.entrant.how}.")
     else:
         yield Text.assemble(
             (each.entrant.name, "bold"), "  ", (state, _STYLES.get(state, "yellow")), f"  {each.reason}"

@@ -142,7 +142,7 @@ def _candidate(each: Measured) -> dict[str, object]:
     return {
         "name": entrant.name,
         "what": entrant.what,
-        "used": entrant.used,
+        "how": entrant.how,
         "environment": dict(entrant.environment),
         "baseline": entrant.baseline,
         "state": each.state.value,

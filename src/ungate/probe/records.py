@@ -65,7 +65,7 @@ class Entrant:
 
     name: str
     what: str
-    used: str
+    how: str
     device: str
     environment: Mapping[str, str]
     baseline: bool

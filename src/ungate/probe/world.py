@@ -44,6 +44,7 @@ class World:
         self._lines: dict[int, socket.socket] = {}
         self._read: dict[int, bytes] = {}
         self._ended: set[int] = set()
+        self._stopped = False
         self._memory: set[str] = set()
         self.notes: list[str] = []
 
@@ -200,14 +201,23 @@ class World:
         return "".join(f"Rank {rank} ended with code {code}. " for rank, code in enumerate(codes) if code).strip()
 
     def stop(self) -> None:
-        """End everything that is left and remove what the ranks had in shared memory."""
+        """End everything that is left and remove what the ranks had in shared memory; once.
+
+        A process that outlives SIGKILL is told in ``notes``: the other candidates may still be measured.
+        """
+        if self._stopped:
+            return
+        self._stopped = True
         for line in self._lines.values():
             line.close()
         with contextlib.suppress(OSError):
             self.look()
         left = sum(len(child.members()) for child in self._children if child.poll() is not None)
         for child in self._children:
-            child.stop(0.0)
+            try:
+                child.stop(0.0)
+            except Refusal as refusal:
+                self.notes.append(str(refusal))
         if left:
             self.notes.append(f"It left {left} process{'es' if left > 1 else ''} behind, which ungate ended.")
         if gone := leftovers.remove(self._memory):

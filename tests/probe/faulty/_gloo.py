@@ -22,4 +22,6 @@ class Right(Operation):
 
 
 def faulty(name: str, kind: type[Operation]) -> Candidate:
-    return Candidate(name=name, what="a fault", used="nobody", device="cpu", open=kind, unavailable=lambda facts: "")
+    return Candidate(
+        name=name, what="a fault", how="nobody does", device="cpu", open=kind, unavailable=lambda facts: ""
+    )

@@ -95,15 +95,15 @@ class Operation:
 class Candidate:
     """One way to reduce.
 
-    ``what`` says what runs, ``used`` what makes an engine use it. ``environment`` is added to that of its ranks.
-    ``unavailable`` gives a whole sentence, or nothing where the candidate may be opened. ``setup_s`` is the least time
-    that opening it may take: some compile when they are first used. The ``baseline`` is what engines use when nothing
-    is chosen.
+    ``what`` says what runs, ``how`` what has to be done for an engine to use it. ``environment`` is added to that of
+    its ranks. ``unavailable`` gives a whole sentence, or nothing where the candidate may be opened. ``setup_s`` is the
+    least time that opening it may take: some compile when they are first used. The ``baseline`` is what engines use
+    when nothing is chosen.
     """
 
     name: str
     what: str
-    used: str
+    how: str
     device: str
     open: Callable[[Ranks], Operation]
     unavailable: Callable[[Facts], str]

@@ -93,7 +93,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="cpu-shm",
     what="one-shot through shared memory, written with PyTorch",
-    used="no engine: it shows how much of a message is gloo's own cost",
+    how="no engine can; it shows how much of a message is gloo's own cost",
     device="cpu",
     open=_OneShot,
     unavailable=_unavailable,

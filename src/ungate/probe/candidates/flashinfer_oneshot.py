@@ -8,7 +8,7 @@ from ungate.probe.candidates._flashinfer import COMPILES_S, Fusion, needs_flashi
 CANDIDATE = Candidate(
     name="flashinfer-oneshot",
     what="FlashInfer's trtllm_allreduce_fusion, one-shot, reduction only",
-    used="SGLang --enable-flashinfer-allreduce-fusion; see: ungate why flashinfer-allreduce-fusion",
+    how="SGLang --enable-flashinfer-allreduce-fusion; see: ungate why flashinfer-allreduce-fusion",
     device="cuda",
     open=lambda ranks: Fusion(ranks, one_shot=True),
     unavailable=needs_flashinfer,

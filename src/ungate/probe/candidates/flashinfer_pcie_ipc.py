@@ -39,7 +39,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="flashinfer-pcie-ipc",
     what="FlashInfer's PcieIpcAllReduceWorkspace, tuned where its cache holds a tuning for this machine",
-    used="SGLANG_ENABLE_PCIE_IPC_ALLREDUCE or VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC in the environment of the server",
+    how="SGLANG_ENABLE_PCIE_IPC_ALLREDUCE or VLLM_ALLREDUCE_USE_FLASHINFER_PCIE_IPC in the environment of the server",
     device="cuda",
     open=_PcieIpc,
     unavailable=_unavailable,

@@ -60,7 +60,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="flashinfer-vllm",
     what="vLLM's custom allreduce as FlashInfer ships it (vllm_all_reduce), told that there is NVLink",
-    used="no engine from FlashInfer: vLLM and SGLang have copies of their own",
+    how="no engine takes it from FlashInfer: vLLM and SGLang have copies of their own",
     device="cuda",
     open=_Custom,
     unavailable=_unavailable,

@@ -30,7 +30,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="gloo",
     what="gloo through torch.distributed, on tensors in host memory",
-    used="engines on the CPU, when nothing else is chosen",
+    how="engines on the CPU do, when nothing else is chosen",
     device="cpu",
     open=_AllReduce,
     unavailable=_unavailable,

@@ -9,7 +9,7 @@ from ungate.probe.candidates._nccl import open_nccl
 CANDIDATE = Candidate(
     name="nccl",
     what="NCCL through torch.distributed, with the settings of this environment",
-    used="every engine, when nothing else is chosen",
+    how="engines do, when nothing else is chosen",
     device="cuda",
     open=open_nccl,
     unavailable=needs_nccl,

@@ -16,7 +16,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="nccl-ll",
     what="NCCL with the LL protocol forced",
-    used="NCCL_PROTO=LL in the environment of the server; it holds for every message size",
+    how="NCCL_PROTO=LL in the environment of the server; it holds for every message size",
     device="cuda",
     open=open_nccl,
     unavailable=_unavailable,

@@ -18,7 +18,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="nccl-no-p2p",
     what="NCCL with peer access disabled: its shared-memory transport",
-    used="NCCL_P2P_DISABLE=1 in the environment of the server",
+    how="NCCL_P2P_DISABLE=1 in the environment of the server",
     device="cuda",
     open=open_nccl,
     unavailable=_unavailable,

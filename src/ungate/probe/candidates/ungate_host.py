@@ -8,7 +8,7 @@ from ungate.probe.candidates._ungate import Reduction, installed
 CANDIDATE = Candidate(
     name="ungate-host",
     what="ungate-allreduce through host memory, the kernel that its formula chooses",
-    used="ungate_allreduce.all_reduce in the model's code; no engine calls it by itself",
+    how="ungate_allreduce.all_reduce in the model's code; no engine does by itself",
     device="cuda",
     open=lambda ranks: Reduction(ranks, "host"),
     unavailable=installed,

@@ -14,7 +14,7 @@ def _unavailable(facts: Facts) -> str:
 CANDIDATE = Candidate(
     name="ungate-push",
     what="ungate-allreduce over peer access: a rank writes its lines into its peers' memory",
-    used="ungate_allreduce.all_reduce in the model's code; no engine calls it by itself",
+    how="ungate_allreduce.all_reduce in the model's code; no engine does by itself",
     device="cuda",
     open=lambda ranks: Reduction(ranks, "push"),
     unavailable=_unavailable,

@@ -108,7 +108,7 @@ def main() -> None:
         {
             "name": each.name,
             "what": each.what,
-            "used": each.used,
+            "how": each.how,
             "device": each.device,
             "environment": dict(each.environment),
             "baseline": each.baseline,
