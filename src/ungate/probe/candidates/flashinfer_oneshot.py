@@ -1,0 +1,16 @@
+"""FlashInfer's TRT-LLM allreduce, one-shot, as SGLang and vLLM call it for the fusion with the norm."""
+
+from __future__ import annotations
+
+from ungate.probe.candidates import Candidate
+from ungate.probe.candidates._flashinfer import COMPILES_S, Fusion, needs_flashinfer
+
+CANDIDATE = Candidate(
+    name="flashinfer-oneshot",
+    what="FlashInfer's trtllm_allreduce_fusion, one-shot, reduction only",
+    how="SGLang --enable-flashinfer-allreduce-fusion; see: ungate why flashinfer-allreduce-fusion",
+    device="cuda",
+    open=lambda ranks: Fusion(ranks, one_shot=True),
+    unavailable=needs_flashinfer,
+    setup_s=COMPILES_S,
+)
