@@ -29,9 +29,9 @@ _COMPOSITE = rf"{SUBJECT}\s*\*\s*(?P<times>10|100)\s*\+\s*{SUBJECT}(?:\s*\*\s*10
 _NAMED = r"(?:(?:\w+::)*k?[Ss][Mm]_?)?"  # kSM_90 and its like
 COMPARE = re.compile(
     rf"(?P<composite>(?P<paren>\(\s*)?{_COMPOSITE}(?(paren)\s*\)))\s*(?P<op3>>=|<=|==|!=|>|<)\s*(?P<number3>\d{{2,4}})\b"
+    r"|(?:\w+::)*\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
     rf"|(?P<subject>{SUBJECT})\s*(?P<op1>>=|<=|==|!=|>(?!>)|<(?!<))\s*{_NAMED}(?P<number1>\d{{1,4}})[af]?(?![\w.'])"
     rf"|(?<![\w.'])(?P<number2>\d{{1,4}})\s*(?P<op2>>=|<=|==|!=|>(?!>)|<(?!<))\s*(?P<subject2>{SUBJECT})"
-    r"|\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
     r"|\bis_same(?:_v)?\s*<[^<>;{}]*\barch::Sm(?P<tag>\d{2,3})[a-z]?\s*>(?:::value)?"
 )
 """One comparison, or one test of a type tag."""
@@ -43,7 +43,7 @@ _BESIDE_WORDS = (
     " real query detected runtime"
 )
 _BESIDE = frozenset(_BESIDE_WORDS.split())
-_MAJOR_WORDS = "sm version cc compute capability k m device prop props arch get gpu dev my"
+_MAJOR_WORDS = "sm version cc compute capability k m device prop props arch architecture get gpu dev my"
 _BESIDE_MAJOR = frozenset(_MAJOR_WORDS.split())
 _CAPABILITIES = frozenset({*KNOWN_ARCHS, 30, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 101, 130})
 _MAJORS = range(5, 14)

@@ -78,11 +78,19 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
         ev.tables.add(last(node.func.value))
     keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
     value = apply(ev, function, arguments, keywords, spelled, frame.depth)
-    if (value is FREE or value is None) and is_capability_call(spelled) and not _elsewhere(node.func):
+    if _tells_nothing(value) and is_capability_call(spelled) and not _elsewhere(node.func):
         value = CAPABILITY
     if is_answer(value):
         return ByArch(value.items, (_spelling(node.func) or spelled,), value.loose)
     return value
+
+
+def _tells_nothing(value: Value) -> bool:
+    """Whether what was read from a function's body leaves it open for every arch what the function gives.
+
+    One that asks several makers' drivers in turn says by its name alone what it reads.
+    """
+    return value is FREE or value is None or (isinstance(value, ByArch) and all(item is FOG for item in value.items))
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -305,8 +305,11 @@ def _subscript(ev: Evaluator, node: Any, frame: Frame) -> Value:
 
 
 def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
-    if len(node.generators) == 1 and (listed := _unrolled(ev, node, frame)) is not None:
-        return listed
+    if len(node.generators) == 1:
+        if (listed := _unrolled(ev, node, frame)) is not None:
+            return listed
+        if (whole := _copied(ev, node, frame)) is not None:
+            return whole
     env: dict[str, Value] = {}
     inner = Frame(frame.scope, frame.line, env, frame, frame.depth + 1)
     tests: list[Condition] = []
@@ -318,6 +321,22 @@ def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if isinstance(element, ByArch) or speaks(when):
         return Each(element, when)
     return FREE
+
+
+def _copied(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    """A capability whose numbers are read one by one, as in ``tuple(int(part) for part in capability)``; else None."""
+    (generator,) = node.generators
+    element = node.elt
+    while isinstance(element, ast.Call) and isinstance(element.func, ast.Name) and element.func.id in ("int", "str"):
+        if len(element.args) != 1:
+            return None
+        element = element.args[0]
+    match generator.target, element:
+        case ast.Name(id=given), ast.Name(id=used) if given == used and not generator.ifs:
+            of = ev.value(generator.iter, frame)
+            if isinstance(of, ByArch) and all(isinstance(item, Capability) for item in of.items):
+                return of
+    return None
 
 
 def _unrolled(ev: Evaluator, node: Any, frame: Frame) -> Value:

@@ -226,6 +226,7 @@ class PythonFile:
         """Take the pieces that hold one of these places; returns the names that turn out to be answers."""
         wanted = frozenset(self._wanted)
         taken: list[tuple[Unit, Scope]] = []
+        found: set[bytes] = set()
         for piece, scope in self._cuts(marks):
             fresh = piece.start not in self._taken
             if fresh and not speaks(self.module.data[piece.start : piece.end], wanted, code=True):
@@ -238,19 +239,30 @@ class PythonFile:
                 if fresh:
                     self.unread.append(error)
                 continue
-            self._able.update(node.name.encode() for node in unit.body if self._returns(node, unit, scope))
+            able = {node.name.encode() for node in unit.body if self._returns(node, unit, scope)} - self._able
+            self._able |= able
             self._taken[piece.start] = (unit, scope)
             taken.append((unit, scope))
-        found: set[bytes] = set()
+            if able and scope.kind == "module":
+                found |= self._given(able)
         self.evaluator.concentrate({name.decode() for name in wanted})
         for unit, scope in taken:
             for name in self._answers(unit, scope):
-                if scope.kind == "module" or (b"_" in name and self._is_property(unit, name)):
+                if scope.kind == "module" or (b"_" in name and self._is_member(unit, name)):
                     self._shared.add(name)
                 if name not in wanted:
                     found.add(name)
         self.evaluator.forget()
         return found
+
+    def _given(self, able: set[bytes]) -> set[bytes]:
+        """Those of these functions that statements of the module use that were not taken: ``is_new = lambda: f(9)``."""
+        used: set[bytes] = set()
+        search = named(frozenset(able)).finditer
+        for piece in self.module.pieces:
+            if piece.kind == "other" and piece.start not in self._taken:
+                used.update(match.group() for match in search(self.module.data, piece.start, piece.end))
+        return used
 
     def _tells(self, found: set[bytes]) -> bool:
         return tells(found) or not self._wanted.isdisjoint(found) or not self._able.isdisjoint(found)
@@ -323,6 +335,13 @@ class PythonFile:
                 and (isinstance(value, ByArch | Each) or flag_archs(value) is not None)
             ):
                 yield name.encode()
+
+    def _is_member(self, unit: Unit, name: bytes) -> bool:
+        """Whether other files read a member of a class through objects: a property, or a test of what CUDA's platform can."""
+        if not self.module.dotted.endswith(".cuda"):
+            return self._is_property(unit, name)
+        node = unit.body[0]
+        return isinstance(node, ast.FunctionDef) and node.name.encode() == name
 
     def _is_property(self, unit: Unit, name: bytes) -> bool:
         """Whether a member of a class is a property: such a name is read through objects in other files."""

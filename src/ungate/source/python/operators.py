@@ -120,7 +120,21 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
         return not answer if isinstance(op, ast.NotIn) else bool(answer)
 
     result = lift(one, left, right)
-    return FREE if silent else result
+    if silent:
+        return FREE
+    if isinstance(result, ByArch) and (_is_same(left, right) or all(item is FOG for item in result.items)):
+        return FOG  # two readings of the capability: which of them is the greater is not in the source
+    return result
+
+
+def _is_same(left: Value, right: Value) -> bool:
+    """Whether both sides are the capability, or its major, of every arch: a device's and one that is asked for."""
+    if not isinstance(left, ByArch) or not isinstance(right, ByArch):
+        return False
+    return all(
+        one is not FOG and other is not FOG and (one == other or (_number(one) is not None and _number(one) == _number(other)))
+        for one, other in zip(left.items, right.items, strict=True)
+    )
 
 
 def binary(op: ast.operator, left: Value, right: Value) -> Value:

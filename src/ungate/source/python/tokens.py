@@ -10,7 +10,7 @@ from ungate.source.matcher import Matcher, matcher, named
 __all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "words"]
 
 _SPELLINGS = (
-    r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
+    r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|_archs$|^archs?$|^arch_(?:str|num|version|list)"
     r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
     r"|(?:^|_)cc$|(?:min|max|minimum|maximum)_(?:arch|major)$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
