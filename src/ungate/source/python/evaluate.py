@@ -218,7 +218,7 @@ def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
             left = ev.beside(node.left, frame, right)
         answer = compare(op, left, right)
         result = answer if result is None else settle(All((truth(result), truth(answer))))
-        if isinstance(right, dict) and isinstance(left, ByArch):
+        if isinstance(right, dict | list | tuple) and isinstance(op, ast.In | ast.NotIn) and isinstance(left, ByArch):
             ev.tables.add(last(comparator))
         left = right
     return result

@@ -30,13 +30,15 @@ def looked_up(data: bytes, marks: Sequence[int], start: int, end: int) -> Iterat
 
 
 def written(data: bytes, name: str) -> bool:
-    """Whether a table of that name is written in a text."""
-    return re.search(rb"\b" + re.escape(name.encode()) + rb"[ \t]*(?::[^=\n]*)?=[ \t]*\{", data) is not None
+    """Whether a table or list of that name is written in a text."""
+    wanted = rb"\b" + re.escape(name.encode()) + rb"[ \t]*(?::[^=\n]*)?=[ \t]*(?:\w+\()?[\[({]"
+    return re.search(wanted, data) is not None
 
 
 def is_table(value: Value) -> bool:
-    """Whether a value is a table all of whose keys are capabilities or majors."""
-    return isinstance(value, dict) and bool(value) and all(_is_capability(key) for key in value)
+    """Whether a value is a table or list all of whose keys are capabilities or majors."""
+    keyed = isinstance(value, dict | list | tuple) and not isinstance(value, Capability)
+    return keyed and bool(value) and all(_is_capability(key) for key in value)
 
 
 def _is_capability(key: object) -> bool:

@@ -132,7 +132,9 @@ def _is_same(left: Value, right: Value) -> bool:
     if not isinstance(left, ByArch) or not isinstance(right, ByArch):
         return False
     return all(
-        one is not FOG and other is not FOG and (one == other or (_number(one) is not None and _number(one) == _number(other)))
+        one is not FOG
+        and other is not FOG
+        and (one == other or (_number(one) is not None and _number(one) == _number(other)))
         for one, other in zip(left.items, right.items, strict=True)
     )
 
