@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import Known
 
-__all__ = ["COMPARE", "SUBJECT", "speaks_of_arch", "term"]
+__all__ = ["COMPARE", "SUBJECT", "reads_capability", "speaks_of_arch", "term"]
 
 _OPERATOR: dict[str, Callable[[int, int], bool]] = {
     ">=": lambda left, right: left >= right,
@@ -56,9 +56,20 @@ def _last(name: str) -> tuple[str, frozenset[str], bool]:
     return parts[-1], frozenset(word.lower() for word in _WORDS.findall(parts[-1])), len(parts) > 1
 
 
-def _scale(name: str, number: int) -> Callable[[int], int] | None:
+def reads_capability(name: str) -> bool:
+    """Whether a function of this name gives the capability: ``GetCudaComputeCapability``, ``get_sm_version_num``."""
+    words = _last(name)[1]
+    return speaks_of_arch(name) or ("version" in words and bool(words & _ABOUT) and words <= _BESIDE | _ABOUT | {"num"})
+
+
+def _scale(name: str, number: int, given: frozenset[str] = frozenset()) -> Callable[[int], int] | None:
     """How the subject's value follows from a capability, judged by its name and the number it meets; None: no arch."""
     last, words, member = _last(name)
+    if name.split(".")[0] in given:
+        if not member:
+            words = frozenset({"sm"})
+        elif last in ("first", "second"):
+            words = frozenset({"major" if last == "first" else "minor"})
     if last.startswith("__CUDA_ARCH"):
         return (lambda arch: arch * 10) if last == "__CUDA_ARCH__" else None
     if "major" in words or (last == "first" and re.search(r"(?i)capability", name)):
@@ -93,8 +104,8 @@ def _where(value: Callable[[int], int], operator: str, number: int, text: str) -
     return Known(frozenset(arch for arch in KNOWN_ARCHS if test(value(arch), number)), text)
 
 
-def term(match: re.Match[str]) -> tuple[Known, str] | None:
-    """What one match says, and the name that it reads."""
+def term(match: re.Match[str], given: frozenset[str] = frozenset()) -> tuple[Known, str] | None:
+    """What one match says, and the name that it reads. ``given`` are variables that hold the capability."""
     text = " ".join(match.group().split())
     if match["major"]:
         major = int(match["major"])
@@ -110,5 +121,5 @@ def term(match: re.Match[str]) -> tuple[Known, str] | None:
         name, operator, number = match["subject"], match["op1"], int(match["number1"])
     else:
         name, operator, number = match["subject2"], _MIRROR[match["op2"]], int(match["number2"])
-    value = _scale(name, number)
+    value = _scale(name, number, given)
     return None if value is None else (_where(value, operator, number, text), _last(name)[0])

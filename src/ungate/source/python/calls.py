@@ -64,7 +64,7 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     looks_up = function is FREE and _looks_up(spelled, node)
     if (function is FREE or isinstance(function, ModuleValue)) and not looks_up and _ignores(spelled, node):
         return FREE
-    arguments = [ev.value(each, frame) for each in node.args]
+    arguments = _arguments(ev, node, frame)
     if looks_up and isinstance(arguments[0], ByArch):
         with ev.unfocused():
             function = ev.value(node.func, frame)
@@ -83,6 +83,18 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if is_answer(value):
         return ByArch(value.items, (_spelling(node.func) or spelled,), value.loose)
     return value
+
+
+def _arguments(ev: Evaluator, node: ast.Call, frame: Frame) -> list[Value]:
+    """The arguments by position; ``*capability`` gives two."""
+    found: list[Value] = []
+    for each in node.args:
+        value = ev.value(each, frame)
+        if isinstance(each, ast.Starred) and isinstance(value, ByArch) and value.items == CAPABILITY.items:
+            found.extend(names.follow(value, (index,)) for index in (0, 1))
+        else:
+            found.append(value)
+    return found
 
 
 def _tells_nothing(value: Value) -> bool:

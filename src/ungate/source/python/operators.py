@@ -44,6 +44,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
 }
 _INDICES = range(len(KNOWN_ARCHS))
+_MINORS = tuple(arch % 10 for arch in KNOWN_ARCHS)
 _FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
@@ -122,9 +123,15 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
     result = lift(one, left, right)
     if silent:
         return FREE
-    if isinstance(result, ByArch) and (_is_same(left, right) or all(item is FOG for item in result.items)):
+    if _is_same(left, right):
         return FOG  # two readings of the capability: which of them is the greater is not in the source
+    if isinstance(result, ByArch) and len(set(map(id, result.items))) == 1 and _MINORS in (_items(left), _items(right)):
+        return FREE  # every minor number lies between 0 and 10
     return result
+
+
+def _items(value: Value) -> Value:
+    return value.items if isinstance(value, ByArch) else None
 
 
 def _is_same(left: Value, right: Value) -> bool:
