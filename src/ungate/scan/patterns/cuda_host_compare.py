@@ -27,7 +27,7 @@ __all__ = ["SAMPLES", "find"]
 
 _REFUSES = re.compile(
     r"[\s\\]*\)(?:[\s\\]|//[^\n]*\n)*\{?(?:[\s\\]|//[^\n]*\n)*"
-    r"(?:(?:(?:std::)?c(?:err|out)\s*<<|(?:std::)?f?printf\s*\(|\w*LOG\w*\s*\()[^;{}]*;[\s\\]*)*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
+    r"(?:(?:(?:std::)?c(?:err|out)\s*<<|(?:std::)?f?printf\s*\(|\w*LOG\w*\s*\(|std::\w*string(?:stream)?\s)[^;{}]*;[\s\\]*)*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
     r"|TORCH_CHECK\w*\s*\(\s*false|TVM_FFI_THROW|TVM_FFI_ICHECK\s*\(\s*false|ICHECK\s*\(\s*false|LOG\(FATAL\)|(?:std::)?abort\s*\("
     r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
     r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"

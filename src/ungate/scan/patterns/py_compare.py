@@ -39,6 +39,7 @@ SAMPLES = (
     Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
     Nothing("another vendor's", 'def f(arch):\n    if arch.startswith(("gfx10", "gfx11")):\n        return 32\n'),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
+    Nothing("the range of minor numbers", _READ + "assert 0 <= minor < 10\n"),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(
         "a named tuple as the bound",
@@ -53,6 +54,30 @@ SAMPLES = (
         "    return major * 10 + minor\n\n"
         "def run(_arch=None):\n    arch = number() if _arch is None else _arch\n    assert arch // 10 in [8, 9]\n",
         {8: (80, 86, 87, 88, 89, 90)},
+    ),
+    Finds(
+        "a call that raises where its argument holds",
+        _READ + 'def f():\n    self._runtime_error_if(\n        major < 9,\n        "needs SM90",\n    )\n',
+        {5: (90, 100, 103, 107, 110, 120, 121)},
+    ),
+    Finds(
+        "numbers that are read one by one",
+        "def f(q):\n    capability = tuple(int(value) for value in torch.cuda.get_device_capability(q.device))\n"
+        "    if capability != (12, 0):\n        raise RuntimeError\n"
+        '    if (10, "3a") in context.TARGET_CUDA_ARCHS:\n        pass\n',
+        {3: (120,), 5: (103,)},
+    ),
+    Finds(
+        "a name that is chosen for one arch where none is given",
+        "def f(arch=None):\n    if arch is None:\n        major, minor = torch.cuda.get_device_capability()\n"
+        '        if major == 10 and minor == 7:\n            arch = "sm107"\n        else:\n            raise ValueError\n'
+        '    if arch == "sm107":\n        pass\n',
+        {4: (107,), 8: (107,)},
+    ),
+    Finds(
+        "what is asked for is not known",
+        "def f(min_capability):\n    capability = get_device_capability()\n    return capability >= min_capability\n",
+        {3: None},
     ),
     Finds(
         "an early way out refuses",

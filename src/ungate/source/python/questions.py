@@ -8,6 +8,7 @@ the negation noted.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from ungate.model import KNOWN_ARCHS, Sense
@@ -23,7 +24,7 @@ from ungate.source.python.outcomes import picks, raises, refuses, tunes
 from ungate.source.python.scopes import Scope, last
 from ungate.source.python.tables import keys
 from ungate.source.python.tokens import holds, tells, words
-from ungate.source.python.values import SOME, ByArch, is_answer
+from ungate.source.python.values import SOME, ByArch, Value, is_answer
 
 __all__ = ["Question", "questions"]
 
@@ -55,6 +56,8 @@ class Question:
     within: frozenset[int] | None = None
 
 
+_REFUSES_IF = re.compile(r"(?:error|raise|throw|fail|reject|refuse|abort|skip)(?:\w*_)?_?[iI]f$")
+"""A call that turns away where its first argument holds: ``skipif(old)``, ``self._runtime_error_if(major < 9, …)``."""
 _NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
 _ALL = frozenset(KNOWN_ARCHS)
 
@@ -201,13 +204,16 @@ class _Asker:
             case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
                 if self.test(node, frame, "value" if context == "part" else context):
                     return
-            case ast.Call(func=function, args=[asked, *_]) if last(function) in ("skipif", "skipIf"):
-                self.test(asked, frame, "value", refuses=True)
+            case ast.Call(func=function, args=[asked, *rest]) if _REFUSES_IF.search(last(function)):
+                if self.test(asked, frame, "value", refuses=True):
+                    for each in (*rest, *(keyword.value for keyword in node.keywords)):
+                        self.expression(each, frame, "part")
+                    return
             case ast.Call():
-                if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
+                if _is_yes_or_no(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
             case ast.Attribute() | ast.Name() if context in ("value", "return") and not _own(node):
-                if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
+                if _is_yes_or_no(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
             case ast.Subscript(ctx=ast.Load()):
                 self.lookup(node, frame)
@@ -347,6 +353,11 @@ class _Asker:
                 within=None if self.within == _ALL else self.within,
             )
         )
+
+
+def _is_yes_or_no(value: Value) -> bool:
+    """Whether a value that is used, not tested, is an answer: a thing that some archs get none of is not."""
+    return is_answer(value) and None not in value.items
 
 
 def _own(node: ast.Attribute | ast.Name) -> bool:
