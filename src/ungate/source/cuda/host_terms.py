@@ -82,7 +82,7 @@ def _scale(name: str, number: int, given: frozenset[str] = frozenset()) -> Calla
         return None
     if re.fullmatch(r"[A-Z][A-Z0-9_]*_ARCH", last) and number >= 500 and number % 10 == 0:
         return lambda arch: arch * 10
-    if not words & _ABOUT or not words <= _BESIDE | _ABOUT:
+    if not words & _ABOUT or not (words <= _BESIDE | _ABOUT or words == {"arch", "num"}):
         return None
     if words == {"cc"} and not member and number < 50:
         return None

@@ -13,7 +13,7 @@ from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
 from ungate.source.python.interpret import run
 from ungate.source.python.scopes import is_transparent, last
-from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call
+from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call, part_of_capability
 from ungate.source.python.values import (
     FOG,
     FREE,
@@ -146,7 +146,7 @@ def _is_empty(node: ast.expr) -> bool:
             return False
 
 
-_QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family")
+_QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family", "is_sm_version")
 _MAY_BE_FUNCTION = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.IfExp, ast.Subscript, ast.NamedExpr)
 
 
@@ -217,9 +217,13 @@ def _by_question(spelled: str, arguments: list[Value]) -> Value:
 
     wanted = next((each for each in arguments if isinstance(each, int | tuple) and not isinstance(each, bool)), None)
     if wanted is None:
-        return names.by_name(spelled) if is_answer(names.by_name(spelled)) else FREE
+        named = names.by_name(spelled)
+        return named if is_answer(named) or part_of_capability(spelled) is not None else FREE
     if spelled.endswith("is_device_capability"):
         return compare(ast.Eq(), CAPABILITY, wanted)
+    if spelled.endswith("is_sm_version"):
+        numbers = tuple(each for each in arguments if isinstance(each, int) and not isinstance(each, bool))
+        return compare(ast.Eq(), CAPABILITY, numbers if len(numbers) == 2 else wanted)
     if spelled.endswith("has_device_capability"):
         return compare(ast.GtE(), CAPABILITY, wanted)
     if spelled.endswith("is_device_capability_family") and isinstance(wanted, int):

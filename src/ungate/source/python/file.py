@@ -244,7 +244,7 @@ class PythonFile:
             self._taken[piece.start] = (unit, scope)
             taken.append((unit, scope))
             if able and scope.kind == "module":
-                found |= self._given(able)
+                found |= {name for name in able if self._is_given(unit, name)}
         self.evaluator.concentrate({name.decode() for name in wanted})
         for unit, scope in taken:
             for name in self._answers(unit, scope):
@@ -255,14 +255,13 @@ class PythonFile:
         self.evaluator.forget()
         return found
 
-    def _given(self, able: set[bytes]) -> set[bytes]:
-        """Those of these functions that statements of the module use that were not taken: ``is_new = lambda: f(9)``."""
-        used: set[bytes] = set()
-        search = named(frozenset(able)).finditer
-        for piece in self.module.pieces:
-            if piece.kind == "other" and piece.start not in self._taken:
-                used.update(match.group() for match in search(self.module.data, piece.start, piece.end))
-        return used
+    def _is_given(self, unit: Unit, name: bytes) -> bool:
+        """Whether the file calls a function with arguments that may answer by them: ``is_new = lambda: _check(9)``."""
+        node = next(each for each in unit.body if getattr(each, "name", "").encode() == name)
+        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if len(name) < SHORTEST or not node.args.args or (node.end_lineno or 0) - node.lineno > _LONGEST_PREDICATE:
+            return False
+        return self.module.data.count(name + b"(") > 1
 
     def _tells(self, found: set[bytes]) -> bool:
         return tells(found) or not self._wanted.isdisjoint(found) or not self._able.isdisjoint(found)

@@ -284,6 +284,8 @@ def attribute(ev: Evaluator, node: Any, frame: Frame) -> Value:
             return _spoken(value if value is not FREE else _unknown(ev, attr), attr)
         case ByArch(items=items):
             if any(isinstance(item, Capability) for item in items):
+                if archs_of_name(attr):
+                    return attr  # of a class that is named like a capability
                 if attr in ("major", "minor", "number"):
                     return lift(lambda item: getattr(item, attr), of)
                 return MethodValue(of, attr)

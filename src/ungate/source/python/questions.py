@@ -251,7 +251,7 @@ class _Asker:
         table = self.ev.beside(node.value, frame, index)
         if not isinstance(table, dict):
             return
-        self.ev.tables.add(last(node.value))
+        self.ev.tables.update((last(node.value), _aliased(node.value, frame.scope)))
         served = keys(table, index)
         if not speaks(served) or all(evaluate(served, arch) for arch in self.within):
             return
@@ -353,6 +353,14 @@ class _Asker:
                 within=None if self.within == _ALL else self.within,
             )
         )
+
+
+def _aliased(node: ast.expr, scope: Scope) -> str:
+    """What a local name of a table stands for: ``sizes = self.SIZES``; else nothing."""
+    if not isinstance(node, ast.Name) or scope.kind != "function" or len(bound := scope.lookup(node.id)) != 1:
+        return ""
+    of = bound[0].node
+    return last(of) if bound[0].kind == "assign" and isinstance(of, ast.Name | ast.Attribute) else ""
 
 
 def _is_yes_or_no(value: Value) -> bool:
