@@ -22,6 +22,7 @@ from ungate.scan.draft import CHOICE, Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.host import comparisons
+from ungate.source.cuda.host_flags import flag_tests
 
 __all__ = ["SAMPLES", "find"]
 
@@ -42,7 +43,10 @@ def find(file: CudaFile) -> Iterator[Draft]:
     """Every boolean host expression that compares a capability."""
     if not file.host:
         return
-    for found in comparisons(file.text, file.skip):
+    compared = [*comparisons(file.text, file.skip)]
+    read = [("test", each) for each in compared]
+    read += [("use", each) for each in flag_tests(file.text, compared, file.skip)]
+    for role, found in read:
         if _of_a_toolkit(file.text, found.start, found.end):
             continue
         numbers = _NUMBERS.match(file.text, found.end, found.end + 200) is not None
@@ -57,7 +61,7 @@ def find(file: CudaFile) -> Iterator[Draft]:
             sense=Sense.REFUSE if refuses and _follows_if(file.text, found.start) else Sense.ALLOW,
             symbol=file.symbol(found.first),
             names=found.names,
-            role="choice" if numbers else "test",
+            role="choice" if numbers else role,
             note=CHOICE if numbers else "",
         )
 
@@ -100,14 +104,16 @@ SAMPLES = (
     Finds(
         "what a call reads of the device",
         "int h(int n) {\n  auto capacity = GetCudaComputeCapability();\n  if (capacity.first >= 8) return 1;\n"
-        "  int32_t version_num = get_sm_version_num();\n  if (version_num >= 90 && version_num < 100 && n == 90) return 2;\n"
+        "  int32_t version_num = get_sm_version_num();\n"
+        "  if (version_num >= 90 && version_num < 100 && n == 90) return 2;\n"
         "  int count = get_num_sm();\n  return count >= 90;\n}\n",
         {3: (80, 86, 87, 88, 89, *_FROM_90), 5: (90,)},
         {5: "version_num >= 90 && version_num < 100 && n == 90"},
     ),
     Finds(
         "the macro of a package in a namespace",
-        "template <class T> void f() {\n  if constexpr (lib::arch::is_major_v<10> || lib::arch::is_major_v<11>) g();\n}\n",
+        "template <class T> void f() {\n"
+        "  if constexpr (lib::arch::is_major_v<10> || lib::arch::is_major_v<11>) g();\n}\n",
         {2: (100, 103, 107, 110)},
     ),
     Finds(
@@ -117,6 +123,14 @@ SAMPLES = (
         {2: (100, 103, 107), 3: (103,)},
     ),
     Finds("member", "bool f() {\n  return prop.major == 9;\n}\n", {2: (90,)}),
+    Finds(
+        "flags that hold the answer",
+        "void f(bool x) {\n  bool is_sm8x = props->major == 8 && props->minor >= 0;\n"
+        "  bool const is_sm90 = props->major == 9;\n"
+        '  TORCH_CHECK(is_sm90 || is_sm8x, "old");\n  if (!is_sm90) { throw 1; }\n  run(is_sm90, x ? 1 : 2);\n}\n'
+        "void g(bool is_sm90) { if (is_sm90) h(); }\n",
+        {2: (80, 86, 87, 88, 89), 3: (90,), 4: (80, 86, 87, 88, 89, 90), 5: (90,)},
+    ),
     Finds(
         "refuses after a message",
         'int f() {\n  if (prop.major < 9) {\n    std::cerr << "at least 9.0"\n              << std::endl;\n'

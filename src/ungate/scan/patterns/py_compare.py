@@ -70,7 +70,8 @@ SAMPLES = (
     Finds(
         "a name that is chosen for one arch where none is given",
         "def f(arch=None):\n    if arch is None:\n        major, minor = torch.cuda.get_device_capability()\n"
-        '        if major == 10 and minor == 7:\n            arch = "sm107"\n        else:\n            raise ValueError\n'
+        '        if major == 10 and minor == 7:\n            arch = "sm107"\n'
+        "        else:\n            raise ValueError\n"
         '    if arch == "sm107":\n        pass\n',
         {4: (107,), 8: (107,)},
     ),

@@ -28,7 +28,8 @@ from ungate.source.python.file import PythonFile
 __all__ = ["SAMPLES", "find"]
 
 _TEXT = matcher(
-    r"""\(["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'],|["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
+    r"""\(["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'],|"""
+    r"""["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
     r"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
 )
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_|$)", re.I)
@@ -121,7 +122,8 @@ SAMPLES = (
     Finds("versions of the capability", 'SIZES = {\n    "9.0": 1,\n    "10.0": 2,\n}\n', {1: (90, 100)}),
     Finds(
         "an arch and something else",
-        'def recipe(dtype):\n    return {\n        ("90a", float): 1,\n        ("100a", float): 2,\n        ("100a", int): 3,\n'
+        'def recipe(dtype):\n    return {\n        ("90a", float): 1,\n        ("100a", float): 2,\n'
+        '        ("100a", int): 3,\n'
         "    }[(get_device_arch(), dtype)]\n",
         {2: (90, 100)},
     ),

@@ -131,7 +131,7 @@ def _names_only(node: ast.expr) -> bool:
 
 @pattern("py-version-list", kind="python-version-list", language="python", rank=30)
 def find(file: PythonFile) -> Iterator[Draft]:
-    """Every list that is passed under, or assigned to, a name for capabilities, or that a capability is looked up in."""
+    """Every list under a name for capabilities, passed or assigned, or that a capability is looked up in."""
     file.questions  # noqa: B018 - asking them is what finds the lists that are looked up
     for node, scope, unit in file.walk(_TEXT, ast.keyword, ast.Assign, ast.AnnAssign, ast.Dict):
         match node:
@@ -172,7 +172,8 @@ SAMPLES = (
     Finds(
         "numbers that a capability is looked up in",
         "class A:\n    SUPPORTED = [90, 100]\n\n    def ok(self):\n"
-        "        major, minor = torch.cuda.get_device_capability()\n        return major * 10 + minor in self.SUPPORTED\n",
+        "        major, minor = torch.cuda.get_device_capability()\n"
+        "        return major * 10 + minor in self.SUPPORTED\n",
         {2: (90, 100)},
     ),
     Finds(

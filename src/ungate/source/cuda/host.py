@@ -15,7 +15,7 @@ from ungate.source.cuda.comments import blank
 from ungate.source.cuda.host_terms import COMPARE, reads_capability, term
 from ungate.source.matcher import matcher
 
-__all__ = ["Comparison", "comparisons", "read_condition"]
+__all__ = ["Comparison", "comparisons", "extent", "masked", "read_condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _right(code: str, position: int) -> int:
 _KEYWORD = re.compile(r"\s*(?:return|co_return|throw|case|bool|auto|const|constexpr|static|int|\\)\b\s*|\s*\\\r?\n")
 
 
-def _extent(code: str, start: int, end: int) -> tuple[int, int]:
+def extent(code: str, start: int, end: int) -> tuple[int, int]:
     """The widest boolean expression around [start, end)."""
     while True:
         left, right = _left(code, start), _right(code, end)
@@ -132,7 +132,7 @@ def _split(code: str, start: int, end: int, operator: str) -> list[tuple[int, in
 _TEMPLATE = re.compile(r"(?<=\w)<(?:[\w\s:,*.()\\]|&(?!&))*>(?=\s*(?:[(:|){,;>.\\]|&&|\Z))")
 
 
-def _mask(code: str) -> str:
+def masked(code: str) -> str:
     """The code with template argument lists turned to underscores, so that their commas do not end an expression."""
     for _ in range(4):
         masked = _TEMPLATE.sub(lambda match: "_" * len(match.group()), code)
@@ -306,8 +306,8 @@ def comparisons(text: str, skip: Callable[[int], int]) -> Iterator[Comparison]:
             continue
         if not code:
             code = blank(text)
-            mask = _mask(code)
-        start, end = _extent(mask, match.start(), match.end())
+            mask = masked(code)
+        start, end = extent(mask, match.start(), match.end())
         condition = read_condition(code, mask, start, end, given=given)
         done = max(end, match.end())
         if not speaks(condition):

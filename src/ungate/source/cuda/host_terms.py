@@ -65,7 +65,7 @@ def reads_capability(name: str) -> bool:
 def _scale(name: str, number: int, given: frozenset[str] = frozenset()) -> Callable[[int], int] | None:
     """How the subject's value follows from a capability, judged by its name and the number it meets; None: no arch."""
     last, words, member = _last(name)
-    if name.split(".")[0] in given:
+    if name.partition(".")[0] in given:
         if not member:
             words = frozenset({"sm"})
         elif last in ("first", "second"):

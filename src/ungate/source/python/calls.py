@@ -206,7 +206,7 @@ def _outside(dotted: str, arguments: list[Value], keywords: Mapping[str, Value])
         return FREE
     if is_capability_call(last):
         return CAPABILITY
-    if last == "Version" or "version" in last:
+    if last == "Version" or ("version" in last and not last.endswith(_QUESTIONS)):
         return FREE
     return _by_question(last, arguments)
 
@@ -222,8 +222,8 @@ def _by_question(spelled: str, arguments: list[Value]) -> Value:
     if spelled.endswith("is_device_capability"):
         return compare(ast.Eq(), CAPABILITY, wanted)
     if spelled.endswith("is_sm_version"):
-        numbers = tuple(each for each in arguments if isinstance(each, int) and not isinstance(each, bool))
-        return compare(ast.Eq(), CAPABILITY, numbers if len(numbers) == 2 else wanted)
+        pair = tuple(each for each in arguments if isinstance(each, int) and not isinstance(each, bool))
+        return compare(ast.Eq(), CAPABILITY, pair if len(pair) == 2 else wanted)
     if spelled.endswith("has_device_capability"):
         return compare(ast.GtE(), CAPABILITY, wanted)
     if spelled.endswith("is_device_capability_family") and isinstance(wanted, int):

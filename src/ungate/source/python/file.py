@@ -336,7 +336,7 @@ class PythonFile:
                 yield name.encode()
 
     def _is_member(self, unit: Unit, name: bytes) -> bool:
-        """Whether other files read a member of a class through objects: a property, or a test of what CUDA's platform can."""
+        """Whether other files read a member of a class: a property, or what the platform of CUDA can do."""
         if not self.module.dotted.endswith(".cuda"):
             return self._is_property(unit, name)
         node = unit.body[0]
