@@ -76,6 +76,11 @@ SAMPLES = (
         {4: (107,), 8: (107,)},
     ),
     Finds(
+        "what is not in a table is refused",
+        _READ + 'arch = {9: "a", 10: "b"}.get(major)\nassert arch is not None\nassert not str(major).isdigit()\n',
+        {4: (90, 100, 103, 107)},
+    ),
+    Finds(
         "what is asked for is not known",
         "def f(min_capability):\n    capability = get_device_capability()\n    return capability >= min_capability\n",
         {3: None},

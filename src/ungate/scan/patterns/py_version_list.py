@@ -32,6 +32,7 @@ _MEANS = re.compile(
     r"(?:_list|_versions?|_majors?|_set|_ids?)?$",
     re.I,
 )
+_LISTS = re.compile(r"majors?|versions|capabilities|archs|ccs|sms|_list$|_set$", re.I)
 _CAPABILITIES = frozenset({*KNOWN_ARCHS, *(arch // 10 for arch in KNOWN_ARCHS), 60, 61, 70, 72})
 _NAME = re.compile(r"(?:sm|compute)_?[0-9]{2,3}[af]?")
 _TEXT = matcher(
@@ -81,7 +82,7 @@ def members(node: ast.expr, *, majors: bool) -> tuple[Form, frozenset[int]] | No
 def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str, role: str) -> Iterator[Draft]:
     node = _display(node)
     listed = members(node, majors=True)
-    if listed is None:
+    if listed is None or (_is_pair(node) and not _LISTS.search(name)):
         return
     form, archs = listed
     span = file.module.span(node, node, unit.shift)
@@ -97,6 +98,15 @@ def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str
         symbol=scope.qualname,
         names=(name,),
     )
+
+
+def _is_pair(node: ast.expr) -> bool:
+    """Whether a tuple may be one capability: ``(8, 9)`` is 8.9, unless its name says that it lists."""
+    match node:
+        case ast.Tuple(elts=[ast.Constant(value=int()), ast.Constant(value=int() as minor)]):
+            return minor <= 9
+        case _:
+            return False
 
 
 def _display(node: ast.expr) -> ast.expr:
@@ -162,6 +172,7 @@ def find(file: PythonFile) -> Iterator[Draft]:
 SAMPLES = (
     Nothing("model architectures", 'register(architectures=["LlamaForCausalLM"])\n'),
     Nothing("sizes", "f(sm_sizes=[64, 128], block=[90, 100])\n"),
+    Nothing("one capability", "MIN_CC = (8, 9)\nrun(capability=(8, 9))\n"),
     Nothing("sizes under a name that tells nothing", "class A:\n    SUPPORTED = [64, 80, 96]\n"),
     Finds(
         "members of an enumeration",

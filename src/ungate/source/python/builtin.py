@@ -133,6 +133,8 @@ def _of_item(item: Value, name: str, arguments: tuple[Any, ...]) -> Value:
             if other is None:
                 raise TypeError(name)
             return item.major == other // 10 and item.minor >= other % 10
+        case _ if name.startswith("is"):
+            raise TypeError(name)
         case _:
             # to_int(), as_version_str(), lower() …: another notation of the same capability
             return item

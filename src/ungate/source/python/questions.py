@@ -24,7 +24,7 @@ from ungate.source.python.outcomes import picks, raises, refuses, tunes
 from ungate.source.python.scopes import Scope, last
 from ungate.source.python.tables import keys
 from ungate.source.python.tokens import holds, tells, words
-from ungate.source.python.values import SOME, ByArch, Value, is_answer
+from ungate.source.python.values import FOG, FREE, SOME, ByArch, Value, is_answer
 
 __all__ = ["Question", "questions"]
 
@@ -149,7 +149,7 @@ class _Asker:
                 self.test(test, self.frame(test, scope), "if")
                 self.statements(node.body, scope)
                 self.statements(node.orelse, scope)
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if not self.is_there(test, scope):
                 self.test(test, self.frame(test, scope), "assert", raises=True)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 for each in node.decorator_list:
@@ -233,6 +233,20 @@ class _Asker:
                 self.expression(
                     child.value, self.at(child.value, frame), "return" if not _plain(child.value) else "part"
                 )
+
+    def is_there(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an assertion reminds that a thing is there which some archs get none of: it turns nobody away.
+
+        What was looked up in a table is another matter: there the assertion is what refuses.
+        """
+        match node:
+            case ast.Compare(left=of, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                value = self.ev.fresh(of, self.frame(of, scope)) if self.relevant(of, scope) else FREE
+                return isinstance(value, ByArch) and all(
+                    item is None or item is True or item is FOG for item in value.items
+                )
+            case _:
+                return False
 
     def is_missing(self, node: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for the zero that stands for no entry in a table: ``size == 0``."""

@@ -14,7 +14,7 @@ _SPELLINGS = (
     r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
     r"|(?:^|_)cc$|(?:min|max|minimum|maximum)_(?:arch|major)$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
-    r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}|_at_least_[0-9]{2,3}$|arch_major|arch_minor"
+    r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}|^_*(?:is|on)_(?:hopper|blackwell|ampere)$|_at_least_[0-9]{2,3}$|arch_major|arch_minor"
     r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)"
     r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$"
 )
