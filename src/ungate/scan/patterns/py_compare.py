@@ -81,6 +81,13 @@ SAMPLES = (
         {4: (90, 100, 103, 107)},
     ),
     Finds(
+        "what is compared with the name of an arch",
+        'def f(target, cap):\n    if target == "sm103a" and fast:\n        pass\n'
+        '    if target not in ("sm100a", "sm103a"):\n'
+        "        raise ValueError\n    if cap[0] == 8:\n        return 1\n",
+        {2: (103,), 4: (100, 103), 6: (80, 86, 87, 88, 89)},
+    ),
+    Finds(
         "what is asked for is not known",
         "def f(min_capability):\n    capability = get_device_capability()\n    return capability >= min_capability\n",
         {3: None},

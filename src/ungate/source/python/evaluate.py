@@ -7,6 +7,7 @@ to what they are bound to, and predicates are read from their definitions.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from ungate.source.python import calls, names
 from ungate.source.python.capability import Capability
 from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
 from ungate.source.python.scopes import Scope, is_transparent, last
+from ungate.source.python.seeds import CAPABILITY
 from ungate.source.python.tables import UNKNOWN_KEY
 from ungate.source.python.tokens import telling
 from ungate.source.python.values import FOG, FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
@@ -216,12 +218,24 @@ def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
         right = ev.beside(comparator, frame, left)
         if left is FREE and result is None:
             left = ev.beside(node.left, frame, right)
+        if left is FREE and result is None and _is_arch_name(right) and isinstance(node.left, ast.Name | ast.Attribute):
+            left = CAPABILITY  # what is compared with "sm_103a" is the name of an arch, whatever it is called
         answer = compare(op, left, right)
         result = answer if result is None else settle(All((truth(result), truth(answer))))
         if isinstance(right, dict | list | tuple) and isinstance(op, ast.In | ast.NotIn) and isinstance(left, ByArch):
             ev.tables.add(last(comparator))
         left = right
     return result
+
+
+def _is_arch_name(value: Value) -> bool:
+    """Whether a value is the unmistakable name of an arch, or a display of such names."""
+    if isinstance(value, list | tuple) and not isinstance(value, Capability):
+        return bool(value) and all(_is_arch_name(each) for each in value)
+    return isinstance(value, str) and _ARCH_NAME.fullmatch(value) is not None
+
+
+_ARCH_NAME = re.compile(r"sm_?(?:[89]\d|1[0-2]\d)[af]?")
 
 
 def _bin_op(ev: Evaluator, node: Any, frame: Frame) -> Value:

@@ -336,8 +336,8 @@ class PythonFile:
                 yield name.encode()
 
     def _is_member(self, unit: Unit, name: bytes) -> bool:
-        """Whether other files read a member of a class: a property, or what the platform of CUDA can do."""
-        if not self.module.dotted.endswith(".cuda"):
+        """Whether other files read a member of a class: a property, or what a platform can do."""
+        if "platform" not in self.module.dotted and not self.module.dotted.endswith(".cuda"):
             return self._is_property(unit, name)
         node = unit.body[0]
         return isinstance(node, ast.FunctionDef) and node.name.encode() == name

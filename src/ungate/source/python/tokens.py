@@ -25,6 +25,7 @@ _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32
 _KEYS = (
     r"\"(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)\":|'(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)':"
     r"|\((?:8, [069]|9, 0|10, [03]|12, 0)\):"
+    r"|\bcap(?:ability)?\[[01]\] *(?:[<>=!]=|[<>]|in |not in )"
 )
 
 
@@ -71,7 +72,7 @@ def holds(marks: list[int], start: int, end: int) -> bool:
 def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = False) -> bool:
     """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs.
 
-    A table that is keyed by capabilities speaks in any case.
+    A table that is keyed by capabilities speaks in any case, and so does a comparison of ``cap[0]``.
     """
     if keyed(data):
         return True
@@ -82,7 +83,7 @@ def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = Fa
 
 
 def keyed(data: bytes) -> bool:
-    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``)."""
+    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``), or ``cap[0]`` is compared."""
     return _tabled().search(data) is not None
 
 
