@@ -106,5 +106,6 @@ def _may_tell(low: bytes) -> bool:
     return (
         (b"sm" in low or b"arch" in low or b"cc" in low or b"major" in low or b"capabilit" in low)
         or (b"compute_" in low or b"gencode" in low)
+        or (b"hopper" in low or b"blackwell" in low or b"ampere" in low or b"at_least_" in low)
         or b"device_name" in low
     )
