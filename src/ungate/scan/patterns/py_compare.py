@@ -39,6 +39,7 @@ SAMPLES = (
     Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
     Nothing("another vendor's", 'def f(arch):\n    if arch.startswith(("gfx10", "gfx11")):\n        return 32\n'),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
+    Nothing("what is named like an arch and is none", 'def f(c):\n    return c.pipeline == "sm100"\n'),
     Nothing("the range of minor numbers", _READ + "assert 0 <= minor < 10\n"),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(
@@ -86,6 +87,15 @@ SAMPLES = (
         '    if target not in ("sm100a", "sm103a"):\n'
         "        raise ValueError\n    if cap[0] == 8:\n        return 1\n",
         {2: (103,), 4: (100, 103), 6: (80, 86, 87, 88, 89)},
+    ),
+    Finds(
+        "a name that only some archs have",
+        'NAMES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}\n\ndef name_of(capability):\n'
+        "    values = [int(value) for value in capability]\n    return NAMES.get((values[0], values[1]))\n\n"
+        "def f():\n    name = name_of(tuple(torch.cuda.get_device_capability()))\n"
+        "    if name is None:\n        raise ValueError\n"
+        '    if name not in ("sm_90a", "sm_103a"):\n        raise ValueError\n    return name == "sm_100a"\n',
+        {9: (90, 100), 11: (90,), 13: (100,)},
     ),
     Finds(
         "what is asked for is not known",

@@ -33,6 +33,7 @@ _MEANS = re.compile(
     re.I,
 )
 _LISTS = re.compile(r"majors?|versions|capabilities|archs|ccs|sms|_list$|_set$", re.I)
+_DEMANDS = re.compile(r"support|requir", re.I)
 _CAPABILITIES = frozenset({*KNOWN_ARCHS, *(arch // 10 for arch in KNOWN_ARCHS), 60, 61, 70, 72})
 _NAME = re.compile(r"(?:sm|compute)_?[0-9]{2,3}[af]?")
 _TEXT = matcher(
@@ -82,7 +83,9 @@ def members(node: ast.expr, *, majors: bool) -> tuple[Form, frozenset[int]] | No
 def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str, role: str) -> Iterator[Draft]:
     node = _display(node)
     listed = members(node, majors=True)
-    if listed is None or (_is_pair(node) and not _LISTS.search(name)):
+    if (pair := _pair(node)) is not None and not _LISTS.search(name):
+        listed = (Form.FIXED, pair) if pair and _DEMANDS.search(name) else None
+    if listed is None:
         return
     form, archs = listed
     span = file.module.span(node, node, unit.shift)
@@ -100,13 +103,13 @@ def _draft(file: PythonFile, node: ast.expr, unit: Unit, scope: Scope, name: str
     )
 
 
-def _is_pair(node: ast.expr) -> bool:
-    """Whether a tuple may be one capability: ``(8, 9)`` is 8.9, unless its name says that it lists."""
+def _pair(node: ast.expr) -> frozenset[int] | None:
+    """The arch of a tuple that may be one capability: ``(8, 9)`` is 8.9, unless its name says that it lists."""
     match node:
-        case ast.Tuple(elts=[ast.Constant(value=int()), ast.Constant(value=int() as minor)]):
-            return minor <= 9
+        case ast.Tuple(elts=[ast.Constant(value=int() as major), ast.Constant(value=int() as minor)]) if minor <= 9:
+            return frozenset({major * 10 + minor} & set(KNOWN_ARCHS))
         case _:
-            return False
+            return None
 
 
 def _display(node: ast.expr) -> ast.expr:
@@ -179,6 +182,7 @@ SAMPLES = (
         "BlackwellArch = {Arch.sm_100a, Arch.sm_103a}\nf([\n    Arch.sm_90])\n",
         {1: (100, 103)},
     ),
+    Finds("the one capability that is supported", "SUPPORTED_CC = (10, 7)\nMIN_CC = (9, 0)\n", {1: (107,)}),
     Finds("a frozen set", "_SUPPORTED_ARCHS = frozenset({90, 100})\n", {1: (90, 100)}),
     Finds(
         "numbers that a capability is looked up in",

@@ -218,8 +218,8 @@ def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
         right = ev.beside(comparator, frame, left)
         if left is FREE and result is None:
             left = ev.beside(node.left, frame, right)
-        if left is FREE and result is None and _is_arch_name(right) and isinstance(node.left, ast.Name | ast.Attribute):
-            left = CAPABILITY  # what is compared with "sm_103a" is the name of an arch, whatever it is called
+        if left is FREE and result is None and _is_arch_name(right) and _TARGET.search(last(node.left)) is not None:
+            left = CAPABILITY
         answer = compare(op, left, right)
         result = answer if result is None else settle(All((truth(result), truth(answer))))
         if isinstance(right, dict | list | tuple) and isinstance(op, ast.In | ast.NotIn) and isinstance(left, ByArch):
@@ -235,6 +235,8 @@ def _is_arch_name(value: Value) -> bool:
     return isinstance(value, str) and _ARCH_NAME.fullmatch(value) is not None
 
 
+_TARGET = re.compile(r"target|arch|(?:^|_)sm(?:_|$)", re.I)
+"""What is compared with ``"sm_103a"`` under such a name is the name of an arch; a pipeline's name may look like one."""
 _ARCH_NAME = re.compile(r"sm_?(?:[89]\d|1[0-2]\d)[af]?")
 
 

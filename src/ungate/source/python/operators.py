@@ -106,8 +106,17 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
         return FOG if isinstance(left, ByArch) or isinstance(right, ByArch) else FREE
     silent = False
 
+    lacks = isinstance(left, ByArch) and any(item is not None and item is not FOG for item in left.items)
+
     def one(a: Value, b: Value) -> Value:
         nonlocal silent
+        if (
+            a is None
+            and lacks
+            and isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn)
+            and isinstance(right, str | list | tuple)
+        ):
+            return isinstance(op, ast.NotEq | ast.NotIn)  # no name was found for this arch, so it is none of those
         try:
             if isinstance(op, ast.In | ast.NotIn):
                 answer = _within(a, b)
