@@ -98,6 +98,11 @@ SAMPLES = (
         {9: (90, 100), 11: (90,), 13: (100,)},
     ),
     Finds(
+        "a flag that contradicts the comparison",
+        _READ + "use_pdl = major >= 9 and setting\nif major == 10 and not use_pdl and size == 1:\n    pass\n",
+        {3: (90, 100, 103, 107, 110, 120, 121), 4: (100, 103, 107)},
+    ),
+    Finds(
         "what is asked for is not known",
         "def f(min_capability):\n    capability = get_device_capability()\n    return capability >= min_capability\n",
         {3: None},

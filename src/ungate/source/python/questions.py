@@ -345,6 +345,11 @@ class _Asker:
             written = self.ev.condition(parts[0], frame)
         elif isinstance(owner, ast.BoolOp):
             written = self.ev.condition(ast.BoolOp(owner.op, list(parts)), frame)
+            if isinstance(owner.op, ast.And) and all(evaluate(written, arch) is False for arch in KNOWN_ARCHS):
+                # a flag that leaves none of the archs that are compared with is off for another reason
+                compared = [part for part in parts if isinstance(part, ast.Compare)]
+                told = self.ev.condition(ast.BoolOp(owner.op, list(compared)), frame)
+                written = told if speaks(told) else written
         negative = context == "if" and (_negative(node, parts, negated) or self.is_missing(parts[0], frame))
         sense = Sense.REFUSE if (refuses or negative) != negated else Sense.ALLOW
         if len(parts) == 1 and (why_not := reason(parts[0])) is not None:
