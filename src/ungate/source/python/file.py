@@ -12,7 +12,7 @@ from ungate.source.condition import speaks as speaks_of_arch
 from ungate.source.matcher import Matcher, named
 from ungate.source.python.capability import archs_of_name
 from ungate.source.python.evaluate import Evaluator, Frame
-from ungate.source.python.leading import leading
+from ungate.source.python.leading import is_given, leading
 from ungate.source.python.lookups import is_table, looked_up, written
 from ungate.source.python.module import PythonModule, Recut, Unit
 from ungate.source.python.operators import truth
@@ -244,7 +244,7 @@ class PythonFile:
             self._taken[piece.start] = (unit, scope)
             taken.append((unit, scope))
             if able and scope.kind == "module":
-                found |= {name for name in able if self._is_given(unit, name)}
+                found |= {name for name in able if is_given(self.module, unit.body, name, _LONGEST_PREDICATE)}
         self.evaluator.concentrate({name.decode() for name in wanted})
         for unit, scope in taken:
             for name in self._answers(unit, scope):
@@ -254,14 +254,6 @@ class PythonFile:
                     found.add(name)
         self.evaluator.forget()
         return found
-
-    def _is_given(self, unit: Unit, name: bytes) -> bool:
-        """Whether the file calls a function with arguments that may answer by them: ``is_new = lambda: _check(9)``."""
-        node = next(each for each in unit.body if getattr(each, "name", "").encode() == name)
-        assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if len(name) < SHORTEST or not node.args.args or (node.end_lineno or 0) - node.lineno > _LONGEST_PREDICATE:
-            return False
-        return self.module.data.count(name + b"(") > 1
 
     def _tells(self, found: set[bytes]) -> bool:
         return tells(found) or not self._wanted.isdisjoint(found) or not self._able.isdisjoint(found)

@@ -12,7 +12,7 @@ from ungate.source.python.tokens import words
 if TYPE_CHECKING:
     from ungate.source.python.module import PythonModule
 
-__all__ = ["leading", "spoken"]
+__all__ = ["is_given", "leading", "spoken"]
 
 
 def spoken(module: PythonModule, bindings: Iterable[Binding]) -> set[bytes]:
@@ -39,3 +39,18 @@ def leading(
         fresh = {name for name, texts in held.items() if name not in chosen and not fresh.isdisjoint(texts)}
         chosen |= fresh
     return frozenset(chosen)
+
+
+def is_given(module: PythonModule, body: Sequence[ast.stmt], name: bytes, longest: int) -> bool:
+    """Whether a module calls a function of ``body`` that may answer by its arguments: ``is_new = lambda: _check(9)``.
+
+    One of more than ``longest`` lines is no predicate, and a name of two letters occurs in every file.
+    """
+    if len(name) < 3 or module.data.count(name + b"(") < 2:
+        return False
+    node = next(each for each in body if getattr(each, "name", "").encode() == name)
+    return (
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and bool(node.args.args)
+        and (node.end_lineno or 0) - node.lineno <= longest
+    )

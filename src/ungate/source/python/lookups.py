@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from ungate.source.python.capability import Capability, capability_number
+from ungate.source.python.scopes import Scope, last
 from ungate.source.python.values import Value
 
-__all__ = ["is_table", "looked_up", "written"]
+__all__ = ["aliased", "is_table", "looked_up", "written"]
 
 _BEFORE = re.compile(rb"([A-Za-z_]\w{2,})(?:\.get\(|\[)\s*[\w.()\[\]]{0,60}$")
 _AFTER = re.compile(
@@ -45,3 +47,11 @@ def _is_capability(key: object) -> bool:
     if isinstance(key, int) and not isinstance(key, bool) and 5 <= key <= 13:
         return True
     return not isinstance(key, Capability) and capability_number(key) is not None
+
+
+def aliased(node: ast.expr, scope: Scope) -> str:
+    """What a local name of a table stands for: ``sizes = self.SIZES``; else nothing."""
+    if not isinstance(node, ast.Name) or scope.kind != "function" or len(bound := scope.lookup(node.id)) != 1:
+        return ""
+    of = bound[0].node
+    return last(of) if bound[0].kind == "assign" and isinstance(of, ast.Name | ast.Attribute) else ""

@@ -16,9 +16,10 @@ from ungate.source.condition import Condition, Not, evaluate, speaks
 from ungate.source.python.cases import cases
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.leading import leading
+from ungate.source.python.lookups import aliased
 from ungate.source.python.module import PythonModule, Unit
 from ungate.source.python.narrow import narrowed
-from ungate.source.python.operands import apart, bracketed, names, operands, reason, speaking
+from ungate.source.python.operands import apart, bracketed, names, operands, reason, speaking, to_fallback
 from ungate.source.python.outcomes import leaves as leaving
 from ungate.source.python.outcomes import picks, raises, refuses, tunes
 from ungate.source.python.scopes import Scope, last
@@ -58,7 +59,6 @@ class Question:
 
 _REFUSES_IF = re.compile(r"(?:error|raise|throw|fail|reject|refuse|abort|skip)(?:\w*_)?_?[iI]f$")
 """A call that turns away where its first argument holds: ``skipif(old)``, ``self._runtime_error_if(major < 9, …)``."""
-_NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
 _ALL = frozenset(KNOWN_ARCHS)
 
 
@@ -265,7 +265,7 @@ class _Asker:
         table = self.ev.beside(node.value, frame, index)
         if not isinstance(table, dict):
             return
-        self.ev.tables.update((last(node.value), _aliased(node.value, frame.scope)))
+        self.ev.tables.update((last(node.value), aliased(node.value, frame.scope)))
         served = keys(table, index)
         if not speaks(served) or all(evaluate(served, arch) for arch in self.within):
             return
@@ -350,7 +350,7 @@ class _Asker:
                 compared = [part for part in parts if isinstance(part, ast.Compare)]
                 told = self.ev.condition(ast.BoolOp(owner.op, list(compared)), frame)
                 written = told if speaks(told) else written
-        negative = context == "if" and (_negative(node, parts, negated) or self.is_missing(parts[0], frame))
+        negative = context == "if" and (to_fallback(node, parts, negated) or self.is_missing(parts[0], frame))
         sense = Sense.REFUSE if (refuses or negative) != negated else Sense.ALLOW
         if len(parts) == 1 and (why_not := reason(parts[0])) is not None:
             sense = Sense.REFUSE if why_not else Sense.ALLOW
@@ -374,14 +374,6 @@ class _Asker:
         )
 
 
-def _aliased(node: ast.expr, scope: Scope) -> str:
-    """What a local name of a table stands for: ``sizes = self.SIZES``; else nothing."""
-    if not isinstance(node, ast.Name) or scope.kind != "function" or len(bound := scope.lookup(node.id)) != 1:
-        return ""
-    of = bound[0].node
-    return last(of) if bound[0].kind == "assign" and isinstance(of, ast.Name | ast.Attribute) else ""
-
-
 def _is_yes_or_no(value: Value) -> bool:
     """Whether a value that is used, not tested, is an answer: a thing that some archs get none of is not."""
     return is_answer(value) and None not in value.items
@@ -393,18 +385,6 @@ def _own(node: ast.Attribute | ast.Name) -> bool:
 
 def _plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
-
-
-def _negative(node: ast.expr, parts: list[ast.expr], negated: bool) -> bool:
-    """Whether a test without an exception reads as the way to a fallback: ``if not x``, ``if major != 9``."""
-    if len(parts) != 1:
-        return negated
-    match parts[0]:
-        case ast.Compare(ops=[op], comparators=[other]):
-            absent = isinstance(op, ast.Is) and isinstance(other, ast.Constant) and other.value is None
-            return (absent or isinstance(op, _NEGATIVE)) != negated
-        case _:
-            return negated
 
 
 def questions(module: PythonModule, ev: Evaluator, unit: Unit, scope: Scope, marks: list[int]) -> list[Question]:
