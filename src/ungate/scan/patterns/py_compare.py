@@ -90,9 +90,9 @@ SAMPLES = (
     ),
     Finds(
         "a name that only some archs have",
-        'NAMES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}\n\ndef name_of(capability):\n'
+        'NAMES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}\n\ndef arch_for_capability(capability):\n'
         "    values = [int(value) for value in capability]\n    return NAMES.get((values[0], values[1]))\n\n"
-        "def f():\n    name = name_of(tuple(torch.cuda.get_device_capability()))\n"
+        "def f():\n    name = arch_for_capability(tuple(torch.cuda.get_device_capability()))\n"
         "    if name is None:\n        raise ValueError\n"
         '    if name not in ("sm_90a", "sm_103a"):\n        raise ValueError\n    return name == "sm_100a"\n',
         {9: (90, 100), 11: (90,), 13: (100,)},
