@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ __all__ = ["scan"]
 
 _ROUNDS = 6
 _FEW = 40
+_COMMON = 25
+"""Files in which a name may occur and still be taken for the same name without a sign of its being imported."""
 _DEEPEST = 12
 """Folders below which a group of files is not divided further."""
 
@@ -122,13 +125,16 @@ def scan(
     with crew(_make, shares) as working:
         say("reading files", 0, len(sources))
         surveyed = working.call("survey")
-        index = READER.settle(fact for facts, _ in surveyed for fact in facts)
-        told = frozenset().union(*(found for _, found in surveyed))
+        index = READER.settle(macro for each in surveyed for macro in each.macros)
+        told = frozenset().union(*(each.answers for each in surveyed))
+        stars = frozenset().union(*(each.stars for each in surveyed))
         for _ in range(_ROUNDS if files is None else 0):
             if not told:
                 break
             say("following names")
-            told = frozenset().union(*working.call("extend", told))
+            counted: Counter[bytes] = sum(working.call("meet", told, stars), Counter())
+            common = frozenset(name for name, files in counted.items() if files > _COMMON)
+            told = frozenset().union(*working.call("extend", common))
         say("looking for gates")
         found: list[Found] = working.call("find", index)
     gates: list[Gate] = sorted((gate for part in found for gate in part.gates), key=lambda gate: (gate.file, gate.line))

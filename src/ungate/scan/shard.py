@@ -7,9 +7,11 @@ file here too.
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,19 +21,26 @@ from ungate.scan.draft import Draft
 from ungate.scan.gates import gates
 from ungate.scan.patterns import Pattern, patterns
 from ungate.scan.select import Source
+from ungate.scan.told import Told, origins_of
 from ungate.source.cuda.reader import READER
 from ungate.source.matcher import named
 from ungate.source.python.evaluate import Evaluator
-from ungate.source.python.file import SHORTEST, PythonFile
+from ungate.source.python.file import PythonFile
+from ungate.source.python.learning import SHORTEST
 from ungate.source.python.module import PythonModule, decode
-from ungate.source.python.tokens import speaks, telling, words
+from ungate.source.python.tokens import speaks, words
 from ungate.source.python.world import World, dotted_name
 from ungate.source.reader import Unreadable
 
 __all__ = ["Found", "Shard", "prepare"]
 
 _PLAIN = re.compile(rb"[a-z]+")
-"""A word such as ``enabled``, which occurs in a quarter of all files: it is followed after the name of its module."""
+"""A word such as ``enabled``, which occurs in a quarter of all files and means something else in most."""
+_STAR = re.compile(rb"^[ \t]*from[ \t]+[\w.]*?(\w+)[ \t]+import[ \t]*\*", re.M)
+_FROM = re.compile(rb"^[ \t]*from[ \t]+[\w.]*?(\w+)[ \t]+import\b", re.M)
+
+_HELD = 10 << 20
+"""Bytes of Python text whose syntax trees are kept at once; the trees take about twelve times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,23 @@ class Found:
     gates: list[Gate]
     unread: list[Unread]
     read: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What a share tells the others: macro definitions, answers, and which module hands on the names of which."""
+
+    macros: list[tuple[str, Any]]
+    answers: frozenset[Told]
+    stars: frozenset[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is kept of a Python file: its gates, and the names that were met and not followed."""
+
+    gates: list[Gate]
+    refused: frozenset[str]
 
 
 def prepare() -> None:
@@ -65,16 +91,27 @@ class Shard:
     def __post_init__(self) -> None:
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
-        self.world = World((Path(root), file) for root, file in self.everything)
-        self.evaluator = Evaluator(self.world)
         self.python = {
             source.file: source for source in self.sources if source.language == "python" and self._searched(source)
         }
         self.cuda = {source.file: source for source in self.sources if source.language == "cuda"}
         self.chosen: dict[str, frozenset[bytes]] = {}
-        self.opened: dict[str, PythonFile] = {}
+        self.read: dict[str, _Read] = {}
         self.known: frozenset[bytes] = frozenset()
-        self.told: set[bytes] = set()
+        self.told: set[Told] = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Read anew from here on, without the syntax trees of before."""
+        self.world = World((Path(root), file) for root, file in self.everything)
+        self.evaluator = Evaluator(self.world, common={name.decode() for name in self.known})
+
+    def _let_go(self) -> None:
+        """Keep of what was read only the names and the gates, once the syntax trees are many."""
+        if self.world.held > _HELD:
+            self.world.close()
+            self._begin()
+            gc.collect()
 
     def _searched(self, source: Source) -> bool:
         return self.vendored or not source.vendored
@@ -90,9 +127,9 @@ class Shard:
             self.unread[source.file] = f"cannot be read: {error.strerror}"
             return None
 
-    def survey(self) -> tuple[list[tuple[str, Any]], frozenset[bytes]]:
-        """Read every file once: the macro definitions of C++, and the names under which Python gives answers."""
-        facts = []
+    def survey(self) -> Surveyed:
+        """Read every file once, and search those of Python for gates with the names that they know by themselves."""
+        macros = []
         self.cuda_chosen: list[Source] = []
         for source in self.cuda.values():
             data = self._data(source)
@@ -109,7 +146,8 @@ class Shard:
             if looked_at:
                 self.cuda_chosen.append(source)
             if found is not None:
-                facts.append((source.file, found))
+                macros.append((source.file, found))
+        stars: set[tuple[bytes, bytes]] = set()
         for source in self.python.values():
             data = self._data(source)
             if data is None:
@@ -119,45 +157,77 @@ class Shard:
             except Unreadable as error:
                 self.unread[source.file] = str(error)
                 continue
+            handing = _FROM if source.file.endswith("__init__.py") else _STAR if b"import *" in data else None
+            if handing is not None:
+                stars.update((of, _stem(source.file)) for of in handing.findall(data))
             if self.files is not None:
                 # of few files every name is followed, which costs less than learning from all others which to follow
                 self.chosen[source.file] = frozenset(word for word in words(data) if len(word) >= SHORTEST)
             elif speaks(data):
                 self.chosen[source.file] = frozenset()
-        return facts, self._answers(list(self.chosen))
+        return Surveyed(macros, self._search(self.chosen), frozenset(stars))
 
-    def _answers(self, files: list[str]) -> frozenset[bytes]:
-        found: set[bytes] = set()
-        for file in files:
-            read = self._open(file)
-            if read is not None:
-                stem = read.module.dotted.rpartition(".")[2].encode()
-                found |= {stem + b"." + name if _PLAIN.fullmatch(name) else name for name in read.shared}
-        new = {name for name in found if not telling(name.decode())} - self.told
-        self.told |= new
-        return frozenset(new)
+    def meet(self, answers: frozenset[Told], stars: frozenset[tuple[bytes, bytes]]) -> Counter[bytes]:
+        """Look for names that are answers elsewhere; returns in how many files each occurs.
 
-    def extend(self, names: frozenset[bytes]) -> frozenset[bytes]:
-        """Look for names that are answers elsewhere; returns the answers that become known by that."""
-        self.known |= names
-        self.evaluator.common.update(name.decode() for name in names)
-        touched = []
+        ``stars`` are pairs of modules of which the second hands on names of the first.
+        """
+        origins = origins_of(answers, stars)
+        self.told |= {(name, stem) for name, stems in origins.items() for stem in stems or ()}
+        self.known |= origins.keys()
+        searching = named(frozenset(origins))
+        counted: Counter[bytes] = Counter()
+        self.met: dict[str, dict[bytes, bool]] = {}
         for file, source in self.python.items():
             if file in self.unread or (data := self._data(source)) is None:
                 continue
-            present = frozenset(match.group().rpartition(b".")[2] for match in named(names).finditer(data))
+            present = {match.group() for match in searching.finditer(data)}
             if present:
-                self.chosen[file] = self.chosen.get(file, frozenset()) | present
-                touched.append(file)
-        return self._answers(touched)
+                counted.update(present)
+                self.met[file] = {
+                    name: (stems := origins[name]) is None or any(stem in data for stem in stems) for name in present
+                }
+        return counted
+
+    def extend(self, common: frozenset[bytes]) -> frozenset[Told]:
+        """Search the files again in which names were met; returns the answers that become known by that.
+
+        A name that is ``common`` counts only where a module is spoken of that it can be imported from.
+        """
+        spelled = {name.decode() for name in self.known}
+        again = {
+            file for file, read in self.read.items() if not (spelled - self.evaluator.common).isdisjoint(read.refused)
+        }
+        self.evaluator.common |= spelled
+        for file, present in self.met.items():
+            names = {
+                name for name, spoken in present.items() if spoken or not (name in common or _PLAIN.fullmatch(name))
+            }
+            if names:
+                self.chosen[file] = self.chosen.get(file, frozenset()) | names
+                again.add(file)
+        return self._search(again)
+
+    def _search(self, files: Iterable[str]) -> frozenset[Told]:
+        """Look for the gates of Python files; returns the names found to be answers that were not told before."""
+        found: set[Told] = set()
+        searching = patterns("python")
+        for file in sorted(files):
+            read = self._open(file)
+            if read is None:
+                continue
+            self.evaluator.refused = set()
+            found |= {told for told in _told(file, read) if told not in self.told}
+            made = self._run(self.python[file], read, searching) if self._asked(file) else []
+            for problem in read.unread:
+                self.unread[file] = str(problem)
+            self.read[file] = _Read(made, frozenset(self.evaluator.refused))
+            self.evaluator.forget()
+            self._let_go()
+        self.told |= found
+        return frozenset(found)
 
     def _open(self, file: str) -> PythonFile | None:
-        names = self.chosen.get(file, frozenset())
-        ready = self.opened.get(file)
-        if ready is not None and ready.current:
-            ready.follow(names)
-            ready.told = self.known if self.files is None else None
-            return ready
         dotted = dotted_name(file)
         module = self.world.module(dotted)
         if module is None or module.file != file:
@@ -170,24 +240,13 @@ class Shard:
             except OSError as error:
                 self.unread[file] = f"cannot be read: {error.strerror}"
                 return None
-        made = self.opened[file] = PythonFile(module, self.evaluator, names)
+        made = PythonFile(module, self.evaluator, self.chosen[file])
         made.told = self.known if self.files is None else None
         return made
 
     def find(self, index: Any) -> Found:
-        """Run the patterns over the files that were chosen."""
-        made: list[Gate] = []
-        searching = patterns("python")
-        chosen = [file for file in sorted(self.chosen) if self._asked(file)]
-        for file in chosen:
-            read = self._open(file)
-            if read is None:
-                continue
-            made.extend(self._run(self.python[file], read, searching))
-            for problem in read.unread:
-                self.unread[file] = str(problem)
-            self.evaluator.forget()
-            del self.opened[file]  # its nodes by type and its questions take more memory than its text
+        """Search the files of C++ and CUDA, and collect the gates of all."""
+        made = [gate for _, read in sorted(self.read.items()) for gate in read.gates]
         searching = patterns("cuda")
         for source in self.cuda_chosen:
             data = self._data(source)
@@ -201,7 +260,8 @@ class Shard:
             if cuda_file is not None:
                 made.extend(self._run(source, cuda_file, searching))
         unread = [Unread(file, reason) for file, reason in sorted(self.unread.items()) if self._asked(file)]
-        return Found(made, unread, len(chosen) + len(self.cuda_chosen))
+        read = sum(1 for file in self.chosen if self._asked(file))
+        return Found(made, unread, read + len(self.cuda_chosen))
 
     def _run(self, source: Source, file: Any, searching: tuple[Pattern, ...]) -> list[Gate]:
         drafts: list[tuple[Pattern, Draft]] = []
@@ -215,3 +275,15 @@ class Shard:
                     f"the pattern {each.slug} failed on it ({type(error).__name__}: {error}): please report this"
                 )
         return gates(source, drafts)
+
+
+def _stem(file: str) -> bytes:
+    """The last word of a module's name."""
+    return dotted_name(file).rpartition(".")[2].encode()
+
+
+def _told(file: str, read: PythonFile) -> Iterator[Told]:
+    """The answers of a file as the others are told them."""
+    stem = _stem(file)
+    yield from ((name, stem) for name in read.shared.names)
+    yield from ((name, b"") for name in read.shared.anywhere if not _PLAIN.fullmatch(name))

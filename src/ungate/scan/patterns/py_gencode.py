@@ -25,7 +25,8 @@ from ungate.scan.patterns import pattern
 from ungate.source.condition import Known
 from ungate.source.matcher import matcher
 from ungate.source.python.capability import archs_of_name
-from ungate.source.python.file import PythonFile, flag_archs
+from ungate.source.python.file import PythonFile
+from ungate.source.python.flags import flag_archs
 from ungate.source.python.module import Unit
 from ungate.source.python.scopes import Scope
 
@@ -101,7 +102,7 @@ def _looks_up(function: ast.expr) -> bool:
 def find(file: PythonFile) -> Iterator[Draft]:
     """Lists of flags with fixed targets, the uses of such lists by name, and target names handed to a compiler."""
     done: set[int] = set()
-    for node, scope, unit in file.walk(_TEXT, *_KINDS):
+    for node, scope, unit in file.walk(_TEXT, *_KINDS, naming=True):
         match node:
             case ast.Expr(value=ast.Constant() as told):  # a docstring tells of flags, it is none
                 done.add(id(told))

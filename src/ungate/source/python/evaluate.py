@@ -67,7 +67,7 @@ class Evaluator:
     ``memo`` holds what names come to, ``read`` what expressions at their own place do; each with its node, so that the
     identity of a node that was made for a question is not given to another. ``tables`` are the names of the tables in
     which a capability was looked up, ``common`` the names that are answers somewhere: a function of another file may
-    read such a name although the file that calls it does not.
+    read such a name although the file that calls it does not. ``refused`` are the names that were not followed.
     """
 
     world: World
@@ -81,6 +81,7 @@ class Evaluator:
     epoch: int = 0
     tables: set[str] = field(default_factory=set)
     common: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
 
     def concentrate(self, names: Collection[str] | None) -> None:
         """From now on follow, of the names of modules and classes, only these and telling ones (None: all)."""
@@ -92,6 +93,7 @@ class Evaluator:
         if self.focus is None or name in self.focus or name in self.common or telling(name):
             return True
         self.pruned += 1
+        self.refused.add(name)
         return False
 
     def unfocused(self) -> _Unfocused:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal
 
-from ungate.source.python.outline import Piece, line_starts, pieces
+from ungate.source.python.outline import Piece, line_starts, pieces, quoted
 from ungate.source.python.scopes import Binding, Scope, bind
 from ungate.source.python.thin import thinned
 from ungate.source.reader import Unreadable
@@ -104,7 +104,8 @@ class PythonModule:
         self._names: dict[str, tuple[Binding, ...]] = {}
         self._bound: dict[int, dict[str, list[Binding]]] = {}
         offset = 3 if data.startswith(b"\xef\xbb\xbf") else 0
-        self.pieces = pieces(data, offset, len(data), 1)
+        self.quotes = tuple(quoted(data, offset, len(data)))
+        self.pieces = pieces(data, offset, len(data), 1, quotes=self.quotes)
         self.scope = Scope(self, None, "module", shift=0)
         self._check_cut()
 
@@ -146,6 +147,25 @@ class PythonModule:
     def is_whole(self) -> bool:
         """Whether the module was parsed as a whole since cutting it failed."""
         return self._is_whole
+
+    def is_hushed(self, at: int) -> bool:
+        """Whether what stands at an offset is in a comment or a triple-quoted string, or is ``cute.arch``, a module."""
+        if self.data.find(b"#", self.data.rfind(b"\n", 0, at) + 1, at) >= 0:
+            return True
+        if self.data.startswith(b"arch", at) and self.data.endswith(b"cute.", max(0, at - 5), at):
+            return not self.data[at + 4 : at + 5].isalnum()
+        index = bisect_right(self.quotes, (at, len(self.data)))
+        return index > 0 and at < self.quotes[index - 1][1]
+
+    def close(self) -> None:
+        """Let go of every syntax tree; the module is of no use after that."""
+        for body in self._classes.values():
+            body.scope.close()
+            body.fields.clear()
+        self.scope.close()
+        for kept in (self._parsed, self._replaced, self._classes, self._names, self._bound):
+            kept.clear()
+        self.pieces, self.quotes, self._starts, self.data = (), (), None, b""
 
     @property
     def starts(self) -> list[int]:
@@ -216,7 +236,8 @@ class PythonModule:
         first = self.data.find(b"\n", self.data.find(b"class", piece.start)) + 1 or piece.end
         indent = _first_indent(self.data, first, piece.end)
         line = piece.line + self.data.count(b"\n", piece.start, first)
-        members = pieces(self.data, first, piece.end, line, indent) if indent and not self._is_whole else ()
+        quotes = self.quotes[bisect_left(self.quotes, (first, 0)) :]
+        members = pieces(self.data, first, piece.end, line, indent, quotes) if indent and not self._is_whole else ()
         if members:
             node = ast.ClassDef(piece.name, [], [], [], [])
         else:

@@ -299,6 +299,8 @@ def attribute(ev: Evaluator, node: Any, frame: Frame) -> Value:
 
 
 def _external(ev: Evaluator, value: ModuleValue, attr: str) -> Value:
+    if value.dotted.endswith("cute.arch"):  # a module: wrappers of instructions
+        return value
     if (archs := archs_of_name(attr)) is not None and len(archs):
         return attr
     found = _unknown(ev, attr)
@@ -311,6 +313,8 @@ def _unknown(ev: Evaluator, attr: str, receiver: str = "") -> Value:
         return ev.attributes[attr]
     if archs_of_name(attr):
         return attr
+    if attr == "arch" and receiver == "cute":
+        return FREE
     if attr in ("major", "minor"):
         words = receiver.lower()
         if not any(word in words for word in ("prop", "cap", "arch", "cc", "sm", "device")):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
 __all__ = ["Piece", "line_starts", "pieces", "quoted"]
 
-_TRIPLE = re.compile(rb'"""|\'\'\'')
+_TRIPLE = (b'"""', b"'''")
 _HEAD = re.compile(rb"(?:async[ \t]+)?(def|class)[ \t]+([^\W\d]\w*)")
 _GOES_ON = re.compile(rb"(?:else|elif|except|finally)\b")
 
@@ -44,35 +44,60 @@ def line_starts(data: bytes) -> list[int]:
 
 def quoted(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The byte ranges of triple-quoted strings."""
-    opened, delimiter = -1, b""
-    for match in _TRIPLE.finditer(data, start, end):
+    at = start
+    following = [data.find(delimiter, at, end) for delimiter in _TRIPLE]
+    while True:
+        for index, delimiter in enumerate(_TRIPLE):
+            if 0 <= following[index] < at:
+                following[index] = data.find(delimiter, at, end)
+        opened = min((place for place in following if place >= 0), default=-1)
         if opened < 0:
-            line = data[data.rfind(b"\n", 0, match.start()) + 1 : match.start()]
-            if line.lstrip().startswith(b"#"):
-                continue
-            opened, delimiter = match.start(), match[0]
-        elif match[0] == delimiter:
-            yield opened, match.end()
-            opened = -1
-    if opened >= 0:
-        yield opened, end
+            return
+        delimiter = _TRIPLE[following.index(opened)]
+        if data[data.rfind(b"\n", 0, opened) + 1 : opened].lstrip().startswith(b"#"):
+            at = opened + 3
+            continue
+        closed = data.find(delimiter, opened + 3, end)
+        if closed < 0:
+            yield opened, end
+            return
+        at = closed + 3
+        yield opened, at
 
 
 @functools.lru_cache(maxsize=64)
 def _statement_line(indent: int) -> re.Pattern[bytes]:
-    return re.compile(rb"^[ \t]{%d}(?=[^\s#)\]}])" % indent, re.M)
+    # a pattern that begins with one letter is looked for as fast as that letter; ``^`` is tried at every byte
+    return re.compile(rb"\n[ \t]{%d}(?=[^\s#)\]}])" % indent)
 
 
-def pieces(data: bytes, start: int, end: int, line: int, indent: int = 0) -> tuple[Piece, ...]:
-    """Cut ``data[start:end]``, whose first line has number ``line``, at the statements of one indentation."""
+@functools.lru_cache(maxsize=64)
+def _first_line(indent: int) -> re.Pattern[bytes]:
+    return re.compile(rb"[ \t]{%d}(?=[^\s#)\]}])" % indent)
+
+
+def _lines(data: bytes, start: int, end: int, indent: int) -> Iterator[tuple[int, int]]:
+    """Where lines with a statement of that indentation begin, and where their first letter is."""
+    if (start == 0 or data[start - 1 : start] == b"\n") and (first := _first_line(indent).match(data, start, end)):
+        yield start, first.end()
+    for match in _statement_line(indent).finditer(data, start, end):
+        yield match.start() + 1, match.end()
+
+
+def pieces(
+    data: bytes, start: int, end: int, line: int, indent: int = 0, quotes: Iterable[tuple[int, int]] | None = None
+) -> tuple[Piece, ...]:
+    """Cut ``data[start:end]``, whose first line has number ``line``, at the statements of one indentation.
+
+    ``quotes`` are the byte ranges of triple-quoted strings where they are known, in order.
+    """
     found: list[Piece] = []
-    strings = quoted(data, start, end)
+    strings = iter(quoted(data, start, end) if quotes is None else quotes)
     hold = next(strings, (end, end))
     begin, begin_line, kind, name = -1, line, "other", ""
     counted, position = line, start
     decorated = False
-    for match in _statement_line(indent).finditer(data, start, end):
-        at, first = match.start(), match.end()
+    for at, first in _lines(data, start, end, indent):
         while hold[1] <= first and hold[0] < end:
             hold = next(strings, (end, end))
         if hold[0] < first < hold[1]:

@@ -86,6 +86,15 @@ class Scope:
                     bind(made, body)
         return made
 
+    def close(self) -> None:
+        """Let go of what was bound, so that nothing holds itself."""
+        for child in self.children.values():
+            child.close()
+        self.children.clear()
+        self.bindings.clear()
+        self.values.clear()
+        self.owner = None
+
     @property
     def qualname(self) -> str:
         """Dotted name inside the module: ``Class.method``."""

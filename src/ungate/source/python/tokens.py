@@ -7,13 +7,13 @@ from bisect import bisect_left
 
 from ungate.source.matcher import Matcher, matcher, named
 
-__all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "words"]
+__all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "within", "words"]
 
 _SPELLINGS = (
     r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|_archs$|^archs?$|^arch_(?:str|num|version|list)"
     r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
-    r"|(?:^|_)cc$|(?:min|max|minimum|maximum)_(?:arch|major)$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
+    r"|(?:^|_)ccs?$|(?:min|max|minimum|maximum)_(?:arch|major)$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
     r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}|^_*(?:is|on)_(?:hopper|blackwell|ampere)$|_at_least_[0-9]{2,3}$|arch_major|arch_minor"
     r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)"
     r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$"
@@ -67,6 +67,11 @@ def holds(marks: list[int], start: int, end: int) -> bool:
     """Whether one of the offsets (in order) lies in [start, end)."""
     index = bisect_left(marks, start)
     return index < len(marks) and marks[index] < end
+
+
+def within(marks: list[int], start: int, end: int) -> list[int]:
+    """The offsets (in order) that lie in [start, end)."""
+    return marks[bisect_left(marks, start) : bisect_left(marks, end)]
 
 
 def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = False) -> bool:

@@ -25,6 +25,15 @@ class World:
         for root, file in files:
             self._paths.setdefault(dotted_name(file), (root, file))
         self._modules: dict[str, PythonModule | None] = {}
+        self.held = 0
+        """Bytes of text of the modules that were read."""
+
+    def close(self) -> None:
+        """Let go of every module that was read."""
+        for module in self._modules.values():
+            if module is not None:
+                module.close()
+        self._modules.clear()
 
     def add(self, module: PythonModule) -> None:
         """Make a module that was read elsewhere known under its name."""
@@ -38,6 +47,7 @@ class World:
             if place is not None:
                 try:
                     module = PythonModule(place[1], dotted, (place[0] / place[1]).read_bytes())
+                    self.held += len(module.data)
                 except (OSError, Unreadable):
                     module = None
             self._modules[dotted] = module
