@@ -9,6 +9,7 @@ import pytest
 from ungate.host.packages import below
 from ungate.model import KNOWN_ARCHS, Gate
 from ungate.scan import scan
+from ungate.source.python.tokens import telling, tells
 
 _FROM_90 = [90, 100, 103, 107, 110, 120, 121]
 _HEAD = "import torch\nmajor, minor = torch.cuda.get_device_capability()\n"
@@ -326,3 +327,22 @@ def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsew
     few = scan(below(top), use_cache=False, jobs=1, files=frozenset({"p/sizes.py"}))
     assert [gate.line for gate in whole.gates if gate.file == "p/sizes.py"] == [1]
     assert few.gates == tuple(gate for gate in whole.gates if gate.file == "p/sizes.py")
+
+
+def test_no_word_that_tells_is_set_aside_by_the_cheap_look() -> None:
+    told = [
+        *(b"is_blackwell", b"_is_hopper", b"on_ampere", b"is_sm_at_least_100", b"get_arch_major", b"SUPPORTED_ARCHS"),
+        *(
+            b"device_capability",
+            b"compute_90",
+            b"gencode",
+            b"device_name",
+            b"cc",
+            b"sm_90a",
+            b"cuda_arch",
+            b"nvcc_flags",
+        ),
+    ]
+    for word in told:
+        assert telling(word.decode()), word
+        assert tells(frozenset({word})), word

@@ -22,11 +22,13 @@ from ungate.scan.draft import CHOICE, Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.host import comparisons
+from ungate.source.cuda.host_flags import flag_tests
 
 __all__ = ["SAMPLES", "find"]
 
 _REFUSES = re.compile(
-    r"[\s\\]*\)(?:[\s\\]|//[^\n]*\n)*\{?(?:[\s\\]|//[^\n]*\n)*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
+    r"[\s\\]*\)(?:[\s\\]|//[^\n]*\n)*\{?(?:[\s\\]|//[^\n]*\n)*"
+    r"(?:(?:(?:std::)?c(?:err|out)\s*<<|(?:std::)?f?printf\s*\(|\w*LOG\w*\s*\(|std::\w*string(?:stream)?\s)[^;{}]*;[\s\\]*)*(?:throw\b|TLLM_THROW|TLLM_CHECK\w*\s*\(\s*false|FLASHINFER_ERROR|FLASHINFER_CHECK\w*\s*\(\s*false"
     r"|TORCH_CHECK\w*\s*\(\s*false|TVM_FFI_THROW|TVM_FFI_ICHECK\s*\(\s*false|ICHECK\s*\(\s*false|LOG\(FATAL\)|(?:std::)?abort\s*\("
     r"|(?:std::)?exit\s*\(|assert\s*\(\s*(?:false|0)\b|return\s+false\s*;|return\s+cudaError\w+\s*;"
     r"|return\s+(?:cutlass::)?Status::kError\w+|return\s+nullptr\s*;)"
@@ -41,7 +43,10 @@ def find(file: CudaFile) -> Iterator[Draft]:
     """Every boolean host expression that compares a capability."""
     if not file.host:
         return
-    for found in comparisons(file.text, file.skip):
+    compared = [*comparisons(file.text, file.skip)]
+    read = [("test", each) for each in compared]
+    read += [("use", each) for each in flag_tests(file.text, compared, file.skip)]
+    for role, found in read:
         if _of_a_toolkit(file.text, found.start, found.end):
             continue
         numbers = _NUMBERS.match(file.text, found.end, found.end + 200) is not None
@@ -56,7 +61,7 @@ def find(file: CudaFile) -> Iterator[Draft]:
             sense=Sense.REFUSE if refuses and _follows_if(file.text, found.start) else Sense.ALLOW,
             symbol=file.symbol(found.first),
             names=found.names,
-            role="choice" if numbers else "test",
+            role="choice" if numbers else role,
             note=CHOICE if numbers else "",
         )
 
@@ -96,7 +101,42 @@ SAMPLES = (
         "int h() {\n  int major = getSMVersion() / 10;\n  if (major >= 12) return 1;\n  return 0;\n}\n",
         {3: (120, 121)},
     ),
+    Finds(
+        "what a call reads of the device",
+        "int h(int n) {\n  auto capacity = GetCudaComputeCapability();\n  if (capacity.first >= 8) return 1;\n"
+        "  int32_t version_num = get_sm_version_num();\n"
+        "  if (version_num >= 90 && version_num < 100 && n == 90) return 2;\n"
+        "  int count = get_num_sm();\n  return count >= 90;\n}\n",
+        {3: (80, 86, 87, 88, 89, *_FROM_90), 5: (90,)},
+        {5: "version_num >= 90 && version_num < 100 && n == 90"},
+    ),
+    Finds(
+        "the macro of a package in a namespace",
+        "template <class T> void f() {\n"
+        "  if constexpr (lib::arch::is_major_v<10> || lib::arch::is_major_v<11>) g();\n}\n",
+        {2: (100, 103, 107, 110)},
+    ),
+    Finds(
+        "a minor number",
+        "int f(int architecture_major, int architecture_minor) {\n  if (architecture_major != 10) throw 1;\n"
+        "  return architecture_minor == 3 && n > 4;\n}\n",
+        {2: (100, 103, 107), 3: (103,)},
+    ),
     Finds("member", "bool f() {\n  return prop.major == 9;\n}\n", {2: (90,)}),
+    Finds(
+        "flags that hold the answer",
+        "void f(bool x) {\n  bool is_sm8x = props->major == 8 && props->minor >= 0;\n"
+        "  bool const is_sm90 = props->major == 9;\n"
+        '  TORCH_CHECK(is_sm90 || is_sm8x, "old");\n  if (!is_sm90) { throw 1; }\n  run(is_sm90, x ? 1 : 2);\n}\n'
+        "void g(bool is_sm90) { if (is_sm90) h(); }\n",
+        {2: (80, 86, 87, 88, 89), 3: (90,), 4: (80, 86, 87, 88, 89, 90), 5: (90,)},
+    ),
+    Finds(
+        "refuses after a message",
+        'int f() {\n  if (prop.major < 9) {\n    std::cerr << "at least 9.0"\n              << std::endl;\n'
+        "    return cudaErrorNotSupported;\n  }\n  return 0;\n}\n",
+        {2: _FROM_90},
+    ),
     Finds(
         "refuses",
         'void f(int sm_version) {\n  if (sm_version != 90) {\n    throw E("no");\n  }\n}\n',

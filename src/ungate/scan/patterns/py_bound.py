@@ -130,5 +130,6 @@ SAMPLES = (
         {5: _FROM_90},
     ),
     Finds("a range", "NEEDS = Need.cuda(\n    min_sm=(10, 0), max_sm=(10, 9)\n)\n", {2: (100, 103, 107)}),
+    Finds("a pair that could be two majors", "MIN_CC = (8, 9)\n", {1: (89, *_FROM_90)}),
     Finds("majors", "run(min_major=10)\n", {1: (100, 103, 107, 110, 120, 121)}),
 )

@@ -39,6 +39,8 @@ SAMPLES = (
     Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
     Nothing("another vendor's", 'def f(arch):\n    if arch.startswith(("gfx10", "gfx11")):\n        return 32\n'),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
+    Nothing("what is named like an arch and is none", 'def f(c):\n    return c.pipeline == "sm100"\n'),
+    Nothing("the range of minor numbers", _READ + "assert 0 <= minor < 10\n"),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(
         "a named tuple as the bound",
@@ -53,6 +55,57 @@ SAMPLES = (
         "    return major * 10 + minor\n\n"
         "def run(_arch=None):\n    arch = number() if _arch is None else _arch\n    assert arch // 10 in [8, 9]\n",
         {8: (80, 86, 87, 88, 89, 90)},
+    ),
+    Finds(
+        "a call that raises where its argument holds",
+        _READ + 'def f():\n    self._runtime_error_if(\n        major < 9,\n        "needs SM90",\n    )\n',
+        {5: (90, 100, 103, 107, 110, 120, 121)},
+    ),
+    Finds(
+        "numbers that are read one by one",
+        "def f(q):\n    capability = tuple(int(value) for value in torch.cuda.get_device_capability(q.device))\n"
+        "    if capability != (12, 0):\n        raise RuntimeError\n"
+        '    if (10, "3a") in context.TARGET_CUDA_ARCHS:\n        pass\n',
+        {3: (120,), 5: (103,)},
+    ),
+    Finds(
+        "a name that is chosen for one arch where none is given",
+        "def f(arch=None):\n    if arch is None:\n        major, minor = torch.cuda.get_device_capability()\n"
+        '        if major == 10 and minor == 7:\n            arch = "sm107"\n'
+        "        else:\n            raise ValueError\n"
+        '    if arch == "sm107":\n        pass\n',
+        {4: (107,), 8: (107,)},
+    ),
+    Finds(
+        "what is not in a table is refused",
+        _READ + 'arch = {9: "a", 10: "b"}.get(major)\nassert arch is not None\nassert not str(major).isdigit()\n',
+        {4: (90, 100, 103, 107)},
+    ),
+    Finds(
+        "what is compared with the name of an arch",
+        'def f(target, cap):\n    if target == "sm103a" and fast:\n        pass\n'
+        '    if target not in ("sm100a", "sm103a"):\n'
+        "        raise ValueError\n    if cap[0] == 8:\n        return 1\n",
+        {2: (103,), 4: (100, 103), 6: (80, 86, 87, 88, 89)},
+    ),
+    Finds(
+        "a name that only some archs have",
+        'NAMES = {(9, 0): "sm_90a", (10, 0): "sm_100a"}\n\ndef arch_for_capability(capability):\n'
+        "    values = [int(value) for value in capability]\n    return NAMES.get((values[0], values[1]))\n\n"
+        "def f():\n    name = arch_for_capability(tuple(torch.cuda.get_device_capability()))\n"
+        "    if name is None:\n        raise ValueError\n"
+        '    if name not in ("sm_90a", "sm_103a"):\n        raise ValueError\n    return name == "sm_100a"\n',
+        {9: (90, 100), 11: (90,), 13: (100,)},
+    ),
+    Finds(
+        "a flag that contradicts the comparison",
+        _READ + "use_pdl = major >= 9 and setting\nif major == 10 and not use_pdl and size == 1:\n    pass\n",
+        {3: (90, 100, 103, 107, 110, 120, 121), 4: (100, 103, 107)},
+    ),
+    Finds(
+        "what is asked for is not known",
+        "def f(min_capability):\n    capability = get_device_capability()\n    return capability >= min_capability\n",
+        {3: None},
     ),
     Finds(
         "an early way out refuses",

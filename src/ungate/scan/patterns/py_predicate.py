@@ -44,6 +44,11 @@ SAMPLES = (
     Nothing("a flag that has nothing to do with the architecture", "_use = is_cuda()\nif _use:\n    pass\n"),
     Nothing("major names a matrix layout", 'def f(major):\n    if major == "k":\n        pass\n'),
     Nothing(
+        "a reminder that a thing is there",
+        "import torch\n\ndef make():\n    if torch.cuda.get_device_capability()[0] != 10:\n        return None\n"
+        "    return State()\n\ndef f():\n    state = make()\n    assert state is not None\n",
+    ),
+    Nothing(
         "a predicate of CUDA's version", "def ok():\n    return torch.version.cuda >= '12.8'\nif ok():\n    pass\n"
     ),
     Finds("through partial and lru_cache", _DEFINED + "if is_new():\n    pass\n", {8: (100, 103, 107, 120, 121)}),

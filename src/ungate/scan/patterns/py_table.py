@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ungate.model import Form
 from ungate.scan.draft import Draft, Finds, Nothing
@@ -28,10 +28,23 @@ from ungate.source.python.file import PythonFile
 __all__ = ["SAMPLES", "find"]
 
 _TEXT = matcher(
+    r"""\(["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'],|"""
     r"""["'](?:(?:sm|SM|compute)_?)?[0-9]{2,3}[afAF]?["'][ \t]*:|["'][0-9]{1,2}\.[0-9]["'][ \t]*:|\([0-9]{1,2},"""
     r"""[ ]*[0-9]\)[ \t]*:|[0-9]{1,3}[ \t]*:"""
 )
 _MEANS = re.compile(r"capabilit|(?:^|_)(?:archs?|ccs?|sms?|sm_version|major)(?:_|$)", re.I)
+
+
+def _first(keys: Sequence[ast.expr | None]) -> tuple[Form, frozenset[int]] | None:
+    """The archs by which a table is keyed together with something else: ``("90a", torch.float)``."""
+    names: list[ast.expr] = []
+    for key in keys:
+        match key:
+            case ast.Tuple(elts=[ast.Constant(value=str()) as name, _, *_]):
+                names.append(name)
+            case _:
+                return None
+    return members(ast.List(names, ast.Load()), majors=False)
 
 
 @pattern("py-table", kind="dispatch-table", language="python", rank=35)
@@ -49,6 +62,8 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 named[id(value)] = name
             case ast.Dict(keys=keys, values=values) if keys:
                 listed = members(ast.List([key for key in keys if key is not None], ast.Load()), majors=True)
+                if listed is None:
+                    listed = _first(keys)
                 if listed is None or any(key is None for key in keys):
                     continue
                 form, archs = listed
@@ -105,5 +120,12 @@ SAMPLES = (
         {1: (80, 89)},
     ),
     Finds("versions of the capability", 'SIZES = {\n    "9.0": 1,\n    "10.0": 2,\n}\n', {1: (90, 100)}),
+    Finds(
+        "an arch and something else",
+        'def recipe(dtype):\n    return {\n        ("90a", float): 1,\n        ("100a", float): 2,\n'
+        '        ("100a", int): 3,\n'
+        "    }[(get_device_arch(), dtype)]\n",
+        {2: (90, 100)},
+    ),
     Finds("tuples", "SIZES = {(9, 0): 1, (10, 3): 2}\n", {1: (90, 103)}),
 )

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from ungate.source.condition import All, Condition, Either, Free, Not, speaks
 from ungate.source.cuda.comments import blank
-from ungate.source.cuda.host_terms import COMPARE, term
+from ungate.source.cuda.host_terms import COMPARE, reads_capability, term
 from ungate.source.matcher import matcher
 
-__all__ = ["Comparison", "comparisons", "read_condition"]
+__all__ = ["Comparison", "comparisons", "extent", "masked", "read_condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _right(code: str, position: int) -> int:
 _KEYWORD = re.compile(r"\s*(?:return|co_return|throw|case|bool|auto|const|constexpr|static|int|\\)\b\s*|\s*\\\r?\n")
 
 
-def _extent(code: str, start: int, end: int) -> tuple[int, int]:
+def extent(code: str, start: int, end: int) -> tuple[int, int]:
     """The widest boolean expression around [start, end)."""
     while True:
         left, right = _left(code, start), _right(code, end)
@@ -132,7 +132,7 @@ def _split(code: str, start: int, end: int, operator: str) -> list[tuple[int, in
 _TEMPLATE = re.compile(r"(?<=\w)<(?:[\w\s:,*.()\\]|&(?!&))*>(?=\s*(?:[(:|){,;>.\\]|&&|\Z))")
 
 
-def _mask(code: str) -> str:
+def masked(code: str) -> str:
     """The code with template argument lists turned to underscores, so that their commas do not end an expression."""
     for _ in range(4):
         masked = _TEMPLATE.sub(lambda match: "_" * len(match.group()), code)
@@ -142,10 +142,12 @@ def _mask(code: str) -> str:
     return code
 
 
-def read_condition(code: str, mask: str, start: int, end: int, depth: int = 0) -> Condition:
+def read_condition(
+    code: str, mask: str, start: int, end: int, depth: int = 0, given: frozenset[str] = frozenset()
+) -> Condition:
     """The expression in [start, end) of text without comments and strings; what is not about the arch is free.
 
-    ``mask`` is the same text with template arguments masked.
+    ``mask`` is the same text with template arguments masked, ``given`` are variables that hold the capability.
     """
     while start < end and (code[start].isspace() or code[start] == "\\"):
         start += 1
@@ -156,15 +158,15 @@ def read_condition(code: str, mask: str, start: int, end: int, depth: int = 0) -
     for operator, join in (("||", Either), ("&&", All)):
         parts = _split(mask, start, end, operator)
         if len(parts) > 1:
-            return join(tuple(read_condition(code, mask, *part, depth + 1) for part in parts))
+            return join(tuple(read_condition(code, mask, *part, depth + 1, given) for part in parts))
     if code[start] == "!" and code[start + 1 : start + 2] != "=":
-        return Not(read_condition(code, mask, start + 1, end, depth + 1))
+        return Not(read_condition(code, mask, start + 1, end, depth + 1, given))
     if code[start] == "(" and _closes(mask, start) == end - 1:
         ternary = len(_split(mask, start + 1, end - 1, "?")) > 1
-        return Free() if ternary else read_condition(code, mask, start + 1, end - 1, depth + 1)
+        return Free() if ternary else read_condition(code, mask, start + 1, end - 1, depth + 1, given)
     found = COMPARE.search(code, start, end)
     if found is not None and not (code[start : found.start()] + code[found.end() : end]).strip(" \t\r\n\\()"):
-        told = term(found)
+        told = term(found, given)
         if told is not None:
             return told[0]
     return Free(code[start:end][:60])
@@ -195,6 +197,9 @@ _SPOTS = matcher(
 _NUMBER_RIGHT = re.compile(  # a major (5 to 13), a capability or a macro's value; not the 0 and 1 of most comparisons
     r"[\s\\]*(?:(?:\w+::)*k?[Ss][Mm]_?)?(?:[5-9]|1[0-3]|[3-9]\d|1[0-3]\d|\d{3,4})[af]?(?![\w.'])"
 )
+_MINOR_RIGHT = re.compile(r"[\s\\]*\d(?![\w.'])")
+_MINOR_LEFT = re.compile(r"(?:\w_|\w[.]|->)minor[\s\\()]*$|[a-z]Minor[\s\\()]*$")
+"""A minor number alone tells members of a family apart; a bare ``minor`` may be any version's."""
 _INTEREST = re.compile(_STEMS, re.IGNORECASE)
 _BACK, _AHEAD = 110, 90
 
@@ -224,14 +229,40 @@ def _meets(text: str, operator: re.Match[str]) -> bool:
     start, end = operator.span()
     if _NUMBER_RIGHT.match(text, end) is not None:
         return _INTEREST.search(_word_left(text, start)) is not None
+    if _MINOR_RIGHT.match(text, end) is not None and _MINOR_LEFT.search(text, max(0, start - 60), start) is not None:
+        return True
     if not _may_end_number(text[start - 1 : start]) or not _word_left(text, start).isdigit():
         return False
     right = _WORD_RIGHT.match(text, end, end + 80)
     return right is not None and _INTEREST.search(right.group(1)) is not None
 
 
-def _spots(text: str) -> Iterator[int]:
-    data = text.encode("latin-1")
+_READS = matcher(r"[a-z_]\w*(?:version|capability|arch)\w*\([\w.]*\)[ \t]*;", fold=True)
+_TAKES = re.compile(r"(?<![\w.>])([A-Za-z_]\w*)\s*=\s*(?:\w+::)*$")
+
+
+def _given(text: str, data: bytes) -> frozenset[str]:
+    """Variables that are given what a call reads of the device: ``auto capacity = GetCudaComputeCapability();``."""
+    names: set[str] = set()
+    for call in _READS.finditer(data):
+        start = call.start()
+        taken = _TAKES.search(text, max(0, start - 80), start)
+        if taken is not None and reads_capability(text[start : text.index("(", start)]):
+            names.add(taken.group(1))
+    return frozenset(names)
+
+
+def _spots(text: str, data: bytes, given: frozenset[str]) -> Iterator[int]:
+    """Where a comparison about the architecture may stand, in order."""
+    unspoken = [name for name in given if _INTEREST.search(name) is None]
+    if not unspoken:
+        yield from _spoken(text, data)
+        return
+    meets = re.compile(rf"\b(?:{'|'.join(sorted(unspoken))})\s*(?=[<>=!]=|[<>](?![<>]))")
+    yield from sorted({*_spoken(text, data), *(match.end() for match in meets.finditer(text))})
+
+
+def _spoken(text: str, data: bytes) -> Iterator[int]:
     found = _SPOTS.search(data)
     while found is not None:
         start, end = found.start(), found.end()
@@ -244,13 +275,13 @@ def _spots(text: str) -> Iterator[int]:
         found = _SPOTS.search(data, max(end, start + 1))
 
 
-def _candidates(text: str) -> Iterator[re.Match[str]]:
+def _candidates(text: str, data: bytes, given: frozenset[str]) -> Iterator[re.Match[str]]:
     """The comparisons of a name with a number where the name may be about the architecture, in order.
 
     The places are looked for first: the pattern of a whole comparison would be tried at every word of the file.
     """
     done = -1
-    for spot in _spots(text):
+    for spot in _spots(text, data, given):
         if spot < done:
             continue
         for match in COMPARE.finditer(text, max(0, done, spot - _BACK), spot + _AHEAD):
@@ -268,21 +299,25 @@ def comparisons(text: str, skip: Callable[[int], int]) -> Iterator[Comparison]:
     """
     done = -1
     code = mask = ""
-    for match in _candidates(text):
-        if match.start() < done or term(match) is None or skip(match.start()):
+    data = text.encode("latin-1")
+    given = _given(text, data)
+    for match in _candidates(text, data, given):
+        if match.start() < done or term(match, given) is None or skip(match.start()):
             continue
         if not code:
             code = blank(text)
-            mask = _mask(code)
-        start, end = _extent(mask, match.start(), match.end())
-        condition = read_condition(code, mask, start, end)
+            mask = masked(code)
+        start, end = extent(mask, match.start(), match.end())
+        condition = read_condition(code, mask, start, end, given=given)
         done = max(end, match.end())
         if not speaks(condition):
             done = match.end() if end - start < _REACH else done  # an expression without end is no expression
             start, end = match.span()
-            told = term(match)
+            told = term(match, given)
             condition = told[0] if told else condition
-        inside = [(each, told) for each in COMPARE.finditer(code, start, end) if (told := term(each)) is not None]
+        inside = [
+            (each, told) for each in COMPARE.finditer(code, start, end) if (told := term(each, given)) is not None
+        ]
         names = tuple(dict.fromkeys(told[1] for _, told in inside))
         first = min((each.start() for each, _ in inside), default=start)
         last = max((each.end() for each, _ in inside), default=end)

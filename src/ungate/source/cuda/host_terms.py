@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import Known
 
-__all__ = ["COMPARE", "SUBJECT", "speaks_of_arch", "term"]
+__all__ = ["COMPARE", "SUBJECT", "reads_capability", "speaks_of_arch", "term"]
 
 _OPERATOR: dict[str, Callable[[int, int], bool]] = {
     ">=": lambda left, right: left >= right,
@@ -29,9 +29,9 @@ _COMPOSITE = rf"{SUBJECT}\s*\*\s*(?P<times>10|100)\s*\+\s*{SUBJECT}(?:\s*\*\s*10
 _NAMED = r"(?:(?:\w+::)*k?[Ss][Mm]_?)?"  # kSM_90 and its like
 COMPARE = re.compile(
     rf"(?P<composite>(?P<paren>\(\s*)?{_COMPOSITE}(?(paren)\s*\)))\s*(?P<op3>>=|<=|==|!=|>|<)\s*(?P<number3>\d{{2,4}})\b"
+    r"|(?:\w+::)*\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
     rf"|(?P<subject>{SUBJECT})\s*(?P<op1>>=|<=|==|!=|>(?!>)|<(?!<))\s*{_NAMED}(?P<number1>\d{{1,4}})[af]?(?![\w.'])"
     rf"|(?<![\w.'])(?P<number2>\d{{1,4}})\s*(?P<op2>>=|<=|==|!=|>(?!>)|<(?!<))\s*(?P<subject2>{SUBJECT})"
-    r"|\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
     r"|\bis_same(?:_v)?\s*<[^<>;{}]*\barch::Sm(?P<tag>\d{2,3})[a-z]?\s*>(?:::value)?"
 )
 """One comparison, or one test of a type tag."""
@@ -43,7 +43,7 @@ _BESIDE_WORDS = (
     " real query detected runtime"
 )
 _BESIDE = frozenset(_BESIDE_WORDS.split())
-_MAJOR_WORDS = "sm version cc compute capability k m device prop props arch get gpu dev my"
+_MAJOR_WORDS = "sm version cc compute capability k m device prop props arch architecture get gpu dev my"
 _BESIDE_MAJOR = frozenset(_MAJOR_WORDS.split())
 _CAPABILITIES = frozenset({*KNOWN_ARCHS, 30, 35, 37, 50, 52, 53, 60, 61, 62, 70, 72, 101, 130})
 _MAJORS = range(5, 14)
@@ -56,9 +56,20 @@ def _last(name: str) -> tuple[str, frozenset[str], bool]:
     return parts[-1], frozenset(word.lower() for word in _WORDS.findall(parts[-1])), len(parts) > 1
 
 
-def _scale(name: str, number: int) -> Callable[[int], int] | None:
+def reads_capability(name: str) -> bool:
+    """Whether a function of this name gives the capability: ``GetCudaComputeCapability``, ``get_sm_version_num``."""
+    words = _last(name)[1]
+    return speaks_of_arch(name) or ("version" in words and bool(words & _ABOUT) and words <= _BESIDE | _ABOUT | {"num"})
+
+
+def _scale(name: str, number: int, given: frozenset[str] = frozenset()) -> Callable[[int], int] | None:
     """How the subject's value follows from a capability, judged by its name and the number it meets; None: no arch."""
     last, words, member = _last(name)
+    if name.partition(".")[0] in given:
+        if not member:
+            words = frozenset({"sm"})
+        elif last in ("first", "second"):
+            words = frozenset({"major" if last == "first" else "minor"})
     if last.startswith("__CUDA_ARCH"):
         return (lambda arch: arch * 10) if last == "__CUDA_ARCH__" else None
     if "major" in words or (last == "first" and re.search(r"(?i)capability", name)):
@@ -71,7 +82,7 @@ def _scale(name: str, number: int) -> Callable[[int], int] | None:
         return None
     if re.fullmatch(r"[A-Z][A-Z0-9_]*_ARCH", last) and number >= 500 and number % 10 == 0:
         return lambda arch: arch * 10
-    if not words & _ABOUT or not words <= _BESIDE | _ABOUT:
+    if not words & _ABOUT or not (words <= _BESIDE | _ABOUT or words == {"arch", "num"}):
         return None
     if words == {"cc"} and not member and number < 50:
         return None
@@ -93,8 +104,8 @@ def _where(value: Callable[[int], int], operator: str, number: int, text: str) -
     return Known(frozenset(arch for arch in KNOWN_ARCHS if test(value(arch), number)), text)
 
 
-def term(match: re.Match[str]) -> tuple[Known, str] | None:
-    """What one match says, and the name that it reads."""
+def term(match: re.Match[str], given: frozenset[str] = frozenset()) -> tuple[Known, str] | None:
+    """What one match says, and the name that it reads. ``given`` are variables that hold the capability."""
     text = " ".join(match.group().split())
     if match["major"]:
         major = int(match["major"])
@@ -110,5 +121,5 @@ def term(match: re.Match[str]) -> tuple[Known, str] | None:
         name, operator, number = match["subject"], match["op1"], int(match["number1"])
     else:
         name, operator, number = match["subject2"], _MIRROR[match["op2"]], int(match["number2"])
-    value = _scale(name, number)
+    value = _scale(name, number, given)
     return None if value is None else (_where(value, operator, number, text), _last(name)[0])

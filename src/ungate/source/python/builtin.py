@@ -102,7 +102,9 @@ def method(of: Value, name: str, arguments: list[Value]) -> Value:
         default = arguments[1] if len(arguments) > 1 else None
         return nested(of, arguments[0], default) if arguments and not isinstance(default, ByArch) else FREE
     if isinstance(of, ByArch):
-        return lift(lambda item, *rest: _of_item(item, name, rest), of, *arguments)
+        found = lift(lambda item, *rest: _of_item(item, name, rest), of, *arguments)
+        alike = isinstance(found, ByArch) and isinstance(found.items[0], bool) and len({*map(id, found.items)}) == 1
+        return FREE if alike else found  # that it is a flag, or the name of an arch, is no question about which
     if isinstance(of, str) and name in ("startswith", "endswith", "format", "lower", "upper", "replace", "strip"):
         if name == "format" or any(isinstance(each, ByArch) for each in arguments):
             return lift(lambda text, *rest: getattr(text, name)(*rest), of, *arguments)
@@ -131,6 +133,8 @@ def _of_item(item: Value, name: str, arguments: tuple[Any, ...]) -> Value:
             if other is None:
                 raise TypeError(name)
             return item.major == other // 10 and item.minor >= other % 10
+        case _ if name.startswith("is"):
+            raise TypeError(name)
         case _:
             # to_int(), as_version_str(), lower() …: another notation of the same capability
             return item

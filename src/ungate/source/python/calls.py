@@ -13,7 +13,7 @@ from ungate.source.python import names
 from ungate.source.python.builtin import builtin, method
 from ungate.source.python.interpret import run
 from ungate.source.python.scopes import is_transparent, last
-from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call
+from ungate.source.python.seeds import CAPABILITY, OTHER_MAKERS, is_capability_call, part_of_capability
 from ungate.source.python.values import (
     FOG,
     FREE,
@@ -64,7 +64,7 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     looks_up = function is FREE and _looks_up(spelled, node)
     if (function is FREE or isinstance(function, ModuleValue)) and not looks_up and _ignores(spelled, node):
         return FREE
-    arguments = [ev.value(each, frame) for each in node.args]
+    arguments = _arguments(ev, node, frame)
     if looks_up and isinstance(arguments[0], ByArch):
         with ev.unfocused():
             function = ev.value(node.func, frame)
@@ -78,11 +78,31 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
         ev.tables.add(last(node.func.value))
     keywords = {each.arg: ev.value(each.value, frame) for each in node.keywords if each.arg}
     value = apply(ev, function, arguments, keywords, spelled, frame.depth)
-    if (value is FREE or value is None) and is_capability_call(spelled) and not _elsewhere(node.func):
+    if _tells_nothing(value) and is_capability_call(spelled) and not _elsewhere(node.func):
         value = CAPABILITY
     if is_answer(value):
         return ByArch(value.items, (_spelling(node.func) or spelled,), value.loose)
     return value
+
+
+def _arguments(ev: Evaluator, node: ast.Call, frame: Frame) -> list[Value]:
+    """The arguments by position; ``*capability`` gives two."""
+    found: list[Value] = []
+    for each in node.args:
+        value = ev.value(each, frame)
+        if isinstance(each, ast.Starred) and isinstance(value, ByArch) and value.items == CAPABILITY.items:
+            found.extend(names.follow(value, (index,)) for index in (0, 1))
+        else:
+            found.append(value)
+    return found
+
+
+def _tells_nothing(value: Value) -> bool:
+    """Whether what was read from a function's body leaves it open for every arch what the function gives.
+
+    One that asks several makers' drivers in turn says by its name alone what it reads.
+    """
+    return value is FREE or value is None or (isinstance(value, ByArch) and all(item is FOG for item in value.items))
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -126,7 +146,7 @@ def _is_empty(node: ast.expr) -> bool:
             return False
 
 
-_QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family")
+_QUESTIONS = ("is_device_capability", "has_device_capability", "is_device_capability_family", "is_sm_version")
 _MAY_BE_FUNCTION = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.IfExp, ast.Subscript, ast.NamedExpr)
 
 
@@ -186,7 +206,7 @@ def _outside(dotted: str, arguments: list[Value], keywords: Mapping[str, Value])
         return FREE
     if is_capability_call(last):
         return CAPABILITY
-    if last == "Version" or "version" in last:
+    if last == "Version" or ("version" in last and not last.endswith(_QUESTIONS)):
         return FREE
     return _by_question(last, arguments)
 
@@ -197,9 +217,13 @@ def _by_question(spelled: str, arguments: list[Value]) -> Value:
 
     wanted = next((each for each in arguments if isinstance(each, int | tuple) and not isinstance(each, bool)), None)
     if wanted is None:
-        return names.by_name(spelled) if is_answer(names.by_name(spelled)) else FREE
+        named = names.by_name(spelled)
+        return named if is_answer(named) or part_of_capability(spelled) is not None else FREE
     if spelled.endswith("is_device_capability"):
         return compare(ast.Eq(), CAPABILITY, wanted)
+    if spelled.endswith("is_sm_version"):
+        pair = tuple(each for each in arguments if isinstance(each, int) and not isinstance(each, bool))
+        return compare(ast.Eq(), CAPABILITY, pair if len(pair) == 2 else wanted)
     if spelled.endswith("has_device_capability"):
         return compare(ast.GtE(), CAPABILITY, wanted)
     if spelled.endswith("is_device_capability_family") and isinstance(wanted, int):

@@ -16,6 +16,7 @@ __all__ = ["ARCH_NAME", "Capability", "NoCapability", "archs_of_name", "capabili
 
 ARCH_NAME = re.compile(r"(?:sm|compute|SM|arch|lto)_?(\d{2,3})([afxAFX]?)(?:-(?:real|virtual))?$")
 _DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?$")
+_MINOR = re.compile(r"(\d)[af]?")
 _BARE = re.compile(r"(\d{2,3})([af]?)$")
 
 
@@ -105,5 +106,7 @@ class Capability(tuple[int, int]):
                 if not 5 <= other[0] <= 20:
                     raise NoCapability
                 return tuple(self), tuple(other)
+            case (int() as major, str() as minor) if 5 <= major <= 20 and (match := _MINOR.fullmatch(minor)):
+                return tuple(self), (major, int(match[1]))
             case _:
                 raise NoCapability

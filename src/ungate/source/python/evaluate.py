@@ -7,6 +7,7 @@ to what they are bound to, and predicates are read from their definitions.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from ungate.source.python import calls, names
 from ungate.source.python.capability import Capability
 from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
 from ungate.source.python.scopes import Scope, is_transparent, last
+from ungate.source.python.seeds import CAPABILITY
 from ungate.source.python.tables import UNKNOWN_KEY
 from ungate.source.python.tokens import telling
 from ungate.source.python.values import FOG, FREE, ByArch, Each, FunctionValue, Value, is_answer, lift
@@ -218,12 +220,26 @@ def _compare(ev: Evaluator, node: Any, frame: Frame) -> Value:
         right = ev.beside(comparator, frame, left)
         if left is FREE and result is None:
             left = ev.beside(node.left, frame, right)
+        if left is FREE and result is None and _is_arch_name(right) and _TARGET.search(last(node.left)) is not None:
+            left = CAPABILITY
         answer = compare(op, left, right)
         result = answer if result is None else settle(All((truth(result), truth(answer))))
-        if isinstance(right, dict) and isinstance(left, ByArch):
+        if isinstance(right, dict | list | tuple) and isinstance(op, ast.In | ast.NotIn) and isinstance(left, ByArch):
             ev.tables.add(last(comparator))
         left = right
     return result
+
+
+def _is_arch_name(value: Value) -> bool:
+    """Whether a value is the unmistakable name of an arch, or a display of such names."""
+    if isinstance(value, list | tuple) and not isinstance(value, Capability):
+        return bool(value) and all(_is_arch_name(each) for each in value)
+    return isinstance(value, str) and _ARCH_NAME.fullmatch(value) is not None
+
+
+_TARGET = re.compile(r"target|arch|(?:^|_)sm(?:_|$)", re.I)
+"""What is compared with ``"sm_103a"`` under such a name is the name of an arch; a pipeline's name may look like one."""
+_ARCH_NAME = re.compile(r"sm_?(?:[89]\d|1[0-2]\d)[af]?")
 
 
 def _bin_op(ev: Evaluator, node: Any, frame: Frame) -> Value:
@@ -307,8 +323,11 @@ def _subscript(ev: Evaluator, node: Any, frame: Frame) -> Value:
 
 
 def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
-    if len(node.generators) == 1 and (listed := _unrolled(ev, node, frame)) is not None:
-        return listed
+    if len(node.generators) == 1:
+        if (listed := _unrolled(ev, node, frame)) is not None:
+            return listed
+        if (whole := _copied(ev, node, frame)) is not None:
+            return whole
     env: dict[str, Value] = {}
     inner = Frame(frame.scope, frame.line, env, frame, frame.depth + 1)
     tests: list[Condition] = []
@@ -320,6 +339,22 @@ def _comprehension(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if isinstance(element, ByArch) or speaks(when):
         return Each(element, when)
     return FREE
+
+
+def _copied(ev: Evaluator, node: Any, frame: Frame) -> Value:
+    """A capability whose numbers are read one by one, as in ``tuple(int(part) for part in capability)``; else None."""
+    (generator,) = node.generators
+    element = node.elt
+    while isinstance(element, ast.Call) and isinstance(element.func, ast.Name) and element.func.id in ("int", "str"):
+        if len(element.args) != 1:
+            return None
+        element = element.args[0]
+    match generator.target, element:
+        case ast.Name(id=given), ast.Name(id=used) if given == used and not generator.ifs:
+            of = ev.value(generator.iter, frame)
+            if isinstance(of, ByArch) and all(isinstance(item, Capability) for item in of.items):
+                return of
+    return None
 
 
 def _unrolled(ev: Evaluator, node: Any, frame: Frame) -> Value:

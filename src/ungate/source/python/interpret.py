@@ -164,8 +164,12 @@ class _Reader:
         self.block(node.orelse, other)
         for name in {*one, *other}:
             left, right = one.get(name, FREE), other.get(name, FREE)
-            if left is not right:
-                env[name] = choose(test, left, right) if isinstance(test, ByArch | Each) else either_free(left, right)
+            if left is right:
+                continue
+            if isinstance(left, Each) or isinstance(right, Each) or not isinstance(test, ByArch | Each):
+                env[name] = either_free(left, right)  # a list of what is built for, on one way with more in it
+            else:
+                env[name] = choose(test, left, right)
         return env
 
     def define(self, node: ast.FunctionDef | ast.AsyncFunctionDef, env: dict[str, Value]) -> None:
@@ -190,8 +194,17 @@ class _Reader:
                 from ungate.source.python.operators import binary
 
                 env[spelled] = binary(op, env.get(spelled, FREE), self.ev.value(value, self.frame(env)))
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=spelled), attr="append"), args=[value])):
+                env[spelled] = _grown(env.get(spelled, FREE), self.ev.value(value, self.frame(env)))
             case _:
                 pass
+
+
+def _grown(of: Value, item: Value) -> Value:
+    """A list with one more item; one for each arch is what a loop over archs appends."""
+    if isinstance(item, ByArch) and isinstance(of, list):
+        return Each(item)
+    return [*of, item] if isinstance(of, list) else of
 
 
 _OTHER = re.compile(rf"_*is_(?:{'|'.join(OTHER_MAKERS)})(?:_available|_supported)?")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ungate.source.python.scopes import Binding
-from ungate.source.python.tokens import words
+from ungate.source.python.tokens import telling, words
 
 if TYPE_CHECKING:
     from ungate.source.python.module import PythonModule
 
-__all__ = ["leading", "spoken"]
+__all__ = ["is_given", "leading", "spoken"]
+
+_ASKS = re.compile(
+    rb"^_*(?:is|has|can|may|should|must|uses?|checks?|match|supports?|needs?|requires?|allows?|enables?)(?:_|$)"
+    rb"|supported|available"
+)
 
 
 def spoken(module: PythonModule, bindings: Iterable[Binding]) -> set[bytes]:
@@ -39,3 +45,19 @@ def leading(
         fresh = {name for name, texts in held.items() if name not in chosen and not fresh.isdisjoint(texts)}
         chosen |= fresh
     return frozenset(chosen)
+
+
+def is_given(module: PythonModule, body: Sequence[ast.stmt], name: bytes, longest: int) -> bool:
+    """Whether a module calls a function of ``body`` that may answer by its arguments: ``is_new = lambda: _check(9)``.
+
+    One of more than ``longest`` lines is no predicate, nor is one whose name asks nothing; what a name tells by its
+    spelling is followed in any case.
+    """
+    if _ASKS.search(name) is None or telling(name.decode()) or module.data.count(name + b"(") < 2:
+        return False
+    node = next(each for each in body if getattr(each, "name", "").encode() == name)
+    return (
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and bool(node.args.args)
+        and (node.end_lineno or 0) - node.lineno <= longest
+    )

@@ -13,7 +13,7 @@ from ungate.source.python import names
 from ungate.source.python.calls import apply
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.flags import flag_archs
-from ungate.source.python.leading import leading
+from ungate.source.python.leading import is_given, leading
 from ungate.source.python.lookups import is_table, looked_up
 from ungate.source.python.module import PythonModule, Recut, Unit
 from ungate.source.python.operators import truth
@@ -86,6 +86,7 @@ class Learner:
         self.anywhere: set[bytes] = set()  # properties, which are read through objects, and tables of other files
         self.followed: set[bytes] = set()
         self._able: set[bytes] = set()  # functions that may answer, with arguments perhaps
+        self._given: set[bytes] = set()  # those of them that the file calls with arguments
         self._taken: dict[int, tuple[Unit, Scope]] = {}
         self._asked: set[tuple[int, str]] = set()
 
@@ -145,7 +146,10 @@ class Learner:
                 if fresh:
                     self.unread.append(error)
                 continue
-            self._able.update(node.name.encode() for node in unit.body if self._returns(node, unit, scope))
+            able = {node.name.encode() for node in unit.body if self._returns(node, unit, scope)} - self._able
+            self._able |= able
+            if scope.kind == "module":
+                self._given |= {name for name in able if is_given(self.module, unit.body, name, _LONGEST_PREDICATE)}
             self._taken[piece.start] = (unit, scope)
             taken.append((unit, scope))
         return taken
@@ -153,18 +157,25 @@ class Learner:
     def _ask(self, taken: list[tuple[Unit, Scope]]) -> set[bytes]:
         """The names bound in these pieces that turn out to be answers."""
         wanted = frozenset(self.followed)
-        found: set[bytes] = set()
+        found = self._given - wanted
         self.evaluator.concentrate({name.decode() for name in wanted})
         for unit, scope in taken:
             for name in self._answers(unit, scope):
                 if scope.kind == "module":
                     self.shared.add(name)
-                elif b"_" in name and _is_property(unit, name):
+                elif b"_" in name and self._is_member(unit, name):
                     self.anywhere.add(name)
                 if name not in wanted:
                     found.add(name)
         self.evaluator.forget()
         return found
+
+    def _is_member(self, unit: Unit, name: bytes) -> bool:
+        """Whether other files read a member of a class: a property, or what a platform can do."""
+        if "platform" not in self.module.dotted and not self.module.dotted.endswith(".cuda"):
+            return _is_property(unit, name)
+        node = unit.body[0]
+        return isinstance(node, ast.FunctionDef) and node.name.encode() == name
 
     def _tells(self, found: set[bytes]) -> bool:
         return tells(found) or not self.followed.isdisjoint(found) or not self._able.isdisjoint(found)

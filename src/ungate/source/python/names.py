@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ungate.model import KNOWN_ARCHS
 from ungate.source.python.capability import Capability, archs_of_name
 from ungate.source.python.operators import choose
-from ungate.source.python.overrides import overridden
+from ungate.source.python.overrides import on_cuda, overridden
 from ungate.source.python.scopes import Binding, Scope, last
 from ungate.source.python.seeds import (
     CAPABILITY,
@@ -148,7 +148,8 @@ def _guarded(ev: Evaluator, binding: Binding, value: Value, otherwise: Value, de
 
     if isinstance(value, FunctionValue | ClassValue):
         return otherwise if isinstance(otherwise, FunctionValue | ClassValue) and binding.guards else value
-    if not (value is None or isinstance(value, bool)):
+    named = isinstance(value, str) and isinstance(otherwise, ByArch) and not is_answer(otherwise)
+    if not (value is None or isinstance(value, bool) or named):
         return value if value is not FREE else otherwise
     test: Value = FREE
     for guard in binding.guards:
@@ -221,7 +222,7 @@ def _bind_value(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Va
         case "annotated":
             with ev.unfocused():
                 of = ev.value(node, frame)
-            return Instance(of) if isinstance(of, ClassValue) else FREE
+            return Instance(on_cuda(ev, of)) if isinstance(of, ClassValue) else FREE
         case _:
             return FREE
 
@@ -283,6 +284,8 @@ def attribute(ev: Evaluator, node: Any, frame: Frame) -> Value:
             return _spoken(value if value is not FREE else _unknown(ev, attr), attr)
         case ByArch(items=items):
             if any(isinstance(item, Capability) for item in items):
+                if archs_of_name(attr):
+                    return attr  # of a class that is named like a capability
                 if attr in ("major", "minor", "number"):
                     return lift(lambda item: getattr(item, attr), of)
                 return MethodValue(of, attr)

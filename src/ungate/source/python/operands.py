@@ -15,7 +15,7 @@ from ungate.source.python.values import ByArch
 if TYPE_CHECKING:
     from ungate.source.python.evaluate import Evaluator, Frame
 
-__all__ = ["apart", "bracketed", "names", "operands", "reason", "speaking"]
+__all__ = ["apart", "bracketed", "names", "operands", "reason", "speaking", "to_fallback"]
 
 
 def speaking(ev: Evaluator, node: ast.expr, frame: Frame) -> tuple[list[ast.expr], bool, ast.expr]:
@@ -123,3 +123,18 @@ def names(ev: Evaluator, found: list[ast.expr], frame: Frame) -> tuple[str, ...]
                 if isinstance(ev.value(each, frame), ByArch):
                     spoken[name] = None
     return tuple(spoken)
+
+
+_NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
+
+
+def to_fallback(node: ast.expr, parts: list[ast.expr], negated: bool) -> bool:
+    """Whether a test without an exception reads as the way to a fallback: ``if not x``, ``if major != 9``."""
+    if len(parts) != 1:
+        return negated
+    match parts[0]:
+        case ast.Compare(ops=[op], comparators=[other]):
+            absent = isinstance(op, ast.Is) and isinstance(other, ast.Constant) and other.value is None
+            return (absent or isinstance(op, _NEGATIVE)) != negated
+        case _:
+            return negated

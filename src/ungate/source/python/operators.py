@@ -44,6 +44,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
 }
 _INDICES = range(len(KNOWN_ARCHS))
+_MINORS = tuple(arch % 10 for arch in KNOWN_ARCHS)
 _FLIP = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
@@ -105,8 +106,17 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
         return FOG if isinstance(left, ByArch) or isinstance(right, ByArch) else FREE
     silent = False
 
+    lacks = isinstance(left, ByArch) and any(item is not None and item is not FOG for item in left.items)
+
     def one(a: Value, b: Value) -> Value:
         nonlocal silent
+        if (
+            a is None
+            and lacks
+            and isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn)
+            and isinstance(right, str | list | tuple)
+        ):
+            return isinstance(op, ast.NotEq | ast.NotIn)  # no name was found for this arch, so it is none of those
         try:
             if isinstance(op, ast.In | ast.NotIn):
                 answer = _within(a, b)
@@ -120,7 +130,29 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
         return not answer if isinstance(op, ast.NotIn) else bool(answer)
 
     result = lift(one, left, right)
-    return FREE if silent else result
+    if silent:
+        return FREE
+    if _is_same(left, right):
+        return FOG  # two readings of the capability: which of them is the greater is not in the source
+    if isinstance(result, ByArch) and len(set(map(id, result.items))) == 1 and _MINORS in (_items(left), _items(right)):
+        return FREE  # every minor number lies between 0 and 10
+    return result
+
+
+def _items(value: Value) -> Value:
+    return value.items if isinstance(value, ByArch) else None
+
+
+def _is_same(left: Value, right: Value) -> bool:
+    """Whether both sides are the capability, or its major, of every arch: a device's and one that is asked for."""
+    if not isinstance(left, ByArch) or not isinstance(right, ByArch):
+        return False
+    return all(
+        one is not FOG
+        and other is not FOG
+        and (one == other or (_number(one) is not None and _number(one) == _number(other)))
+        for one, other in zip(left.items, right.items, strict=True)
+    )
 
 
 def binary(op: ast.operator, left: Value, right: Value) -> Value:

@@ -8,6 +8,7 @@ the negation noted.
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 
 from ungate.model import KNOWN_ARCHS, Sense
@@ -15,15 +16,16 @@ from ungate.source.condition import Condition, Not, evaluate, speaks
 from ungate.source.python.cases import cases
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.leading import leading
+from ungate.source.python.lookups import aliased
 from ungate.source.python.module import PythonModule, Unit
 from ungate.source.python.narrow import narrowed
-from ungate.source.python.operands import apart, bracketed, names, operands, reason, speaking
+from ungate.source.python.operands import apart, bracketed, names, operands, reason, speaking, to_fallback
 from ungate.source.python.outcomes import leaves as leaving
 from ungate.source.python.outcomes import picks, raises, refuses, tunes
 from ungate.source.python.scopes import Scope, last
 from ungate.source.python.tables import keys
 from ungate.source.python.tokens import holds, tells, words
-from ungate.source.python.values import SOME, ByArch, is_answer
+from ungate.source.python.values import FOG, FREE, SOME, ByArch, Value, is_answer
 
 __all__ = ["Question", "questions"]
 
@@ -55,7 +57,8 @@ class Question:
     within: frozenset[int] | None = None
 
 
-_NEGATIVE = (ast.NotEq, ast.NotIn, ast.Lt, ast.LtE)
+_REFUSES_IF = re.compile(r"(?:error|raise|throw|fail|reject|refuse|abort|skip)(?:\w*_)?_?[iI]f$")
+"""A call that turns away where its first argument holds: ``skipif(old)``, ``self._runtime_error_if(major < 9, …)``."""
 _ALL = frozenset(KNOWN_ARCHS)
 
 
@@ -146,7 +149,7 @@ class _Asker:
                 self.test(test, self.frame(test, scope), "if")
                 self.statements(node.body, scope)
                 self.statements(node.orelse, scope)
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if not self.is_there(test, scope):
                 self.test(test, self.frame(test, scope), "assert", raises=True)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 for each in node.decorator_list:
@@ -201,13 +204,16 @@ class _Asker:
             case ast.BoolOp() | ast.Compare() | ast.UnaryOp(op=ast.Not()):
                 if self.test(node, frame, "value" if context == "part" else context):
                     return
-            case ast.Call(func=function, args=[asked, *_]) if last(function) in ("skipif", "skipIf"):
-                self.test(asked, frame, "value", refuses=True)
+            case ast.Call(func=function, args=[asked, *rest]) if _REFUSES_IF.search(last(function)):
+                if self.test(asked, frame, "value", refuses=True):
+                    for each in (*rest, *(keyword.value for keyword in node.keywords)):
+                        self.expression(each, frame, "part")
+                    return
             case ast.Call():
-                if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
+                if _is_yes_or_no(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
             case ast.Attribute() | ast.Name() if context in ("value", "return") and not _own(node):
-                if is_answer(self.ev.fresh(node, frame)) and self.test(node, frame, context):
+                if _is_yes_or_no(self.ev.fresh(node, frame)) and self.test(node, frame, context):
                     return
             case ast.Subscript(ctx=ast.Load()):
                 self.lookup(node, frame)
@@ -228,6 +234,20 @@ class _Asker:
                     child.value, self.at(child.value, frame), "return" if not _plain(child.value) else "part"
                 )
 
+    def is_there(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an assertion reminds that a thing is there which some archs get none of: it turns nobody away.
+
+        What was looked up in a table is another matter: there the assertion is what refuses.
+        """
+        match node:
+            case ast.Compare(left=of, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                value = self.ev.fresh(of, self.frame(of, scope)) if self.relevant(of, scope) else FREE
+                return isinstance(value, ByArch) and all(
+                    item is None or item is True or item is FOG for item in value.items
+                )
+            case _:
+                return False
+
     def is_missing(self, node: ast.expr, frame: Frame) -> bool:
         """Whether a test asks for the zero that stands for no entry in a table: ``size == 0``."""
         match node:
@@ -245,7 +265,7 @@ class _Asker:
         table = self.ev.beside(node.value, frame, index)
         if not isinstance(table, dict):
             return
-        self.ev.tables.add(last(node.value))
+        self.ev.tables.update((last(node.value), aliased(node.value, frame.scope)))
         served = keys(table, index)
         if not speaks(served) or all(evaluate(served, arch) for arch in self.within):
             return
@@ -325,7 +345,12 @@ class _Asker:
             written = self.ev.condition(parts[0], frame)
         elif isinstance(owner, ast.BoolOp):
             written = self.ev.condition(ast.BoolOp(owner.op, list(parts)), frame)
-        negative = context == "if" and (_negative(node, parts, negated) or self.is_missing(parts[0], frame))
+            if isinstance(owner.op, ast.And) and all(evaluate(written, arch) is False for arch in KNOWN_ARCHS):
+                # a flag that leaves none of the archs that are compared with is off for another reason
+                compared = [part for part in parts if isinstance(part, ast.Compare)]
+                told = self.ev.condition(ast.BoolOp(owner.op, list(compared)), frame)
+                written = told if speaks(told) else written
+        negative = context == "if" and (to_fallback(node, parts, negated) or self.is_missing(parts[0], frame))
         sense = Sense.REFUSE if (refuses or negative) != negated else Sense.ALLOW
         if len(parts) == 1 and (why_not := reason(parts[0])) is not None:
             sense = Sense.REFUSE if why_not else Sense.ALLOW
@@ -349,24 +374,17 @@ class _Asker:
         )
 
 
+def _is_yes_or_no(value: Value) -> bool:
+    """Whether a value that is used, not tested, is an answer: a thing that some archs get none of is not."""
+    return is_answer(value) and None not in value.items
+
+
 def _own(node: ast.Attribute | ast.Name) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
 def _plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Name)
-
-
-def _negative(node: ast.expr, parts: list[ast.expr], negated: bool) -> bool:
-    """Whether a test without an exception reads as the way to a fallback: ``if not x``, ``if major != 9``."""
-    if len(parts) != 1:
-        return negated
-    match parts[0]:
-        case ast.Compare(ops=[op], comparators=[other]):
-            absent = isinstance(op, ast.Is) and isinstance(other, ast.Constant) and other.value is None
-            return (absent or isinstance(op, _NEGATIVE)) != negated
-        case _:
-            return negated
 
 
 def questions(module: PythonModule, ev: Evaluator, unit: Unit, scope: Scope, marks: list[int]) -> list[Question]:

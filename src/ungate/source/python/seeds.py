@@ -60,14 +60,8 @@ _PREDICATE = re.compile(
     r"_*(?:(?:is|has|use|uses|using|on|supports?|enable|build|device|gpu|arch|target)_)*"
     r"_*(?:sm|SM)_?(\d{2,3})([afx]?)(?:_(?:supported|available|enabled|device|gpu|arch))*"
 )
-_FAMILY_NAMES = {
-    "hopper": frozenset({90}),
-    "ada": frozenset({89}),
-    "turing": frozenset({75}),
-    "blackwell": frozenset({100, 103, 107, 110, 120, 121}),
-    "ampere": frozenset({80, 86, 87, 88}),
-}
-
+_AT_LEAST = re.compile(r"_*(?:is|has)_(?:sm|cuda_arch|capability)_?at_least_(\d{2,3})")
+_READS_PART = re.compile(r"_*(?:get|query|read)_(?:(?:device|current|cuda|gpu)_)*(\w+)")
 
 _KEPT = 1 << 16
 """Names whose answers are kept; the same few thousand are asked about over and over."""
@@ -93,7 +87,9 @@ def is_target_set_name(name: str) -> bool:
 
 @functools.lru_cache(maxsize=_KEPT)
 def part_of_capability(name: str) -> ByArch | None:
-    """The major or minor number, for a variable that is named after it."""
+    """The major or minor number, for a variable that is named after it, or a function: ``get_arch_major``."""
+    if (read := _READS_PART.fullmatch(name)) is not None:
+        name = read[1]
     if _MAJOR.fullmatch(name):
         return ByArch(tuple(arch // 10 for arch in KNOWN_ARCHS))
     if _MINOR.fullmatch(name):
@@ -104,6 +100,8 @@ def part_of_capability(name: str) -> ByArch | None:
 @functools.lru_cache(maxsize=_KEPT)
 def named_archs(name: str) -> frozenset[int] | None:
     """The archs that a flag such as ``has_sm90`` or ``is_sm12x`` is named after; None where the name tells none."""
+    if match := _AT_LEAST.fullmatch(name):
+        return frozenset(arch for arch in KNOWN_ARCHS if arch >= int(match[1]))
     if match := _PREDICATE.fullmatch(name):
         number = int(match[1])
         if match[2] in ("x", "X"):

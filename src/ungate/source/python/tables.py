@@ -106,8 +106,8 @@ def identity(op: ast.Is | ast.IsNot, left: Value, right: Value) -> Value:
         return FREE
     if isinstance(right, bool) and not is_answer(left):
         return FREE
-    if right is None and not any(item is None for item in left.items):
-        return FREE
+    if right is None and len({item is None for item in left.items if item is not FOG}) < 2:
+        return FREE  # there is something, or nothing, for all
     wanted = isinstance(op, ast.Is)
     return ByArch(tuple(FOG if item is FOG else (item is right) == wanted for item in left.items), left.names)
 

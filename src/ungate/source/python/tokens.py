@@ -10,11 +10,11 @@ from ungate.source.matcher import Matcher, matcher, named
 __all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "within", "words"]
 
 _SPELLINGS = (
-    r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|^archs?$|^arch_(?:str|num|version|list)"
+    r"capabilit|compute_cap|gencode|device_name|nvcc_flags|cuda_?arch|arch_list$|_archs$|^archs?$|^arch_(?:str|num|version|list)"
     r"|(?:cuda|gpu|device|sm|target|targets|current|compute|supported|nv)_archs?(?:$|_)"
     r"|^_*(?:[a-z]+_)*(?:cc|sm|cap|device|compute|props?|arch)_?major$|^majors?$|^major_versions?$|_majors$|_major_versions?$"
     r"|(?:^|_)ccs?$|(?:min|max|minimum|maximum)_(?:arch|major)$|^sm$|(?:device|gpu|cuda|current|target|torch|get|min|max)_sm$|sm_version|smver|major_minor"
-    r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}"
+    r"|(?:^|_)(?:is|has|use|uses|on|for|supports?|enable|with)_?sm_?[0-9]{2}|^_?[Ss][Mm]_?[0-9]{2,3}[afxAF]?$|compute_[0-9]{2}|^_*(?:is|on)_(?:hopper|blackwell|ampere)$|_at_least_[0-9]{2,3}$|arch_major|arch_minor"
     r"|^_?sm_?[0-9]{2,3}[afx]?_(?:supported|available|nvcc|flags)"
     r"|(?:^|_)sm_?[0-9]{2,3}[af]?_(?:[a-z]+_)*(?:values?|sizes?|dims?|shapes?)$"
 )
@@ -25,6 +25,7 @@ _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32
 _KEYS = (
     r"\"(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)\":|'(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)':"
     r"|\((?:8, [069]|9, 0|10, [03]|12, 0)\):"
+    r"|\bcap(?:ability)?\[[01]\] *(?:[<>=!]=|[<>]|in |not in )"
 )
 
 
@@ -76,7 +77,7 @@ def within(marks: list[int], start: int, end: int) -> list[int]:
 def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = False) -> bool:
     """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs.
 
-    A table that is keyed by capabilities speaks in any case.
+    A table that is keyed by capabilities speaks in any case, and so does a comparison of ``cap[0]``.
     """
     if keyed(data):
         return True
@@ -87,7 +88,7 @@ def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = Fa
 
 
 def keyed(data: bytes) -> bool:
-    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``)."""
+    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``), or ``cap[0]`` is compared."""
     return _tabled().search(data) is not None
 
 
@@ -110,5 +111,6 @@ def _may_tell(low: bytes) -> bool:
     return (
         (b"sm" in low or b"arch" in low or b"cc" in low or b"major" in low or b"capabilit" in low)
         or (b"compute_" in low or b"gencode" in low)
+        or (b"hopper" in low or b"blackwell" in low or b"ampere" in low or b"at_least_" in low)
         or b"device_name" in low
     )
