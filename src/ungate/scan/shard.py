@@ -110,7 +110,7 @@ class Shard:
     def _let_go(self) -> None:
         """Keep of what was read only the names and the gates, once the syntax trees are many."""
         if self.world.held > _HELD:
-            self.world.close()
+            self.evaluator.close()
             self._begin()
             gc.collect()
 
@@ -214,7 +214,7 @@ class Shard:
         told: set[Told] = set()
         own: frozenset[bytes] = frozenset()
         searching = patterns("python")
-        for file in sorted(files, key=lambda each: (-self.imported[_stem(each)], each)):
+        for file in sorted(files):
             if own and (data := self._data(self.python[file])) is not None:
                 self._meet(file, data, own)
             read = self._open(file)

@@ -38,6 +38,11 @@ SAMPLES = (
     Nothing("a matrix layout", 'def f(a_major, major):\n    return a_major == "k" and major == "mn"\n'),
     Nothing("the architecture of a CPU", 'arch = platform.machine()\nif arch == "x86_64":\n    pass\n'),
     Nothing("another vendor's", 'def f(arch):\n    if arch.startswith(("gfx10", "gfx11")):\n        return 32\n'),
+    Nothing(
+        "a module of instructions",
+        "import cutlass.cute as cute\ndef kernel():\n    tid, _, _ = cute.arch.thread_idx()\n"
+        "    if tid == 0:\n        pass\n",
+    ),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
     Nothing("what is named like an arch and is none", 'def f(c):\n    return c.pipeline == "sm100"\n'),
     Nothing("the range of minor numbers", _READ + "assert 0 <= minor < 10\n"),

@@ -143,6 +143,12 @@ class Evaluator:
         """Drop the values of expressions; those of names are kept."""
         self.read.clear()
 
+    def close(self) -> None:
+        """Let go of every value and every module; the evaluator is of no use after that."""
+        self.memo.clear()
+        self.read.clear()
+        self.world.close()
+
     def fresh(self, node: ast.AST, frame: Frame) -> Value:
         """:meth:`value` with a new budget: for the expressions that the patterns ask about."""
         self.spent = 0
