@@ -77,9 +77,14 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """No process of a test outlives it, and none becomes a zombie below pytest."""
+    """No process of a test outlives it, and none becomes a zombie below pytest.
+
+    Those from before are another file's: ``multiprocessing`` keeps one to its end.
+    """
+    before = set(psutil.Process().children(recursive=True))
     yield
-    left = [process for process in psutil.Process().children(recursive=True) if process.is_running()]
+    now = set(psutil.Process().children(recursive=True)) - before
+    left = [process for process in now if process.is_running()]
     for process in left:
         with contextlib.suppress(psutil.Error):
             process.kill()
