@@ -19,6 +19,8 @@ from ungate.probe.candidates import Operation, Ranks, Unavailable, candidates
 
 __all__ = ["main"]
 
+_TOGETHER = 8  # candidates that are open at once, about
+
 
 class _Rank:
     """The candidate as this rank has it, and the shapes asked for so far."""
@@ -44,8 +46,9 @@ class _Rank:
         if spec["device"] == "cuda":
             torch.cuda.set_device(device)
             self._stream = torch.cuda.Stream(device)
-        else:
-            torch.set_num_threads(max(1, spec["cores"] // world))
+        # On a GPU only outputs are compared on the CPU, by every candidate's ranks, and threads that wait take cores.
+        share = world * (_TOGETHER if spec["device"] == "cuda" else 1)
+        torch.set_num_threads(max(1, spec["cores"] // share))
         patience = timedelta(seconds=spec["timeout_s"])
         store = f"file://{spec['folder']}/store"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=world, timeout=patience)
