@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,6 +120,22 @@ def test_group_needs_torch_distributed() -> None:
 
     with pytest.raises(Unsupported, match="init_process_group"):
         TorchGroup()
+
+
+def test_a_process_group_of_torch_is_taken_as_one(tmp_path: Path) -> None:
+    import torch.distributed as dist
+
+    from ungate_allreduce.host import TorchGroup, group_of
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        for group in (dist.group.WORLD, None):
+            peers = group_of(group)
+            assert (peers.rank, peers.world, peers.gather("x")) == (0, 1, ["x"])
+        own = TorchGroup()
+        assert group_of(own) is own
+    finally:
+        dist.destroy_process_group()
 
 
 def test_a_forked_child_is_refused_in_words() -> None:

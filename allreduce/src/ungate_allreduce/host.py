@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .compile import digest_sources
 from .errors import CallMismatch, Unsupported
 
-__all__ = ["Group", "RankFacts", "TorchGroup", "agree", "require_linux"]
+__all__ = ["Group", "RankFacts", "TorchGroup", "agree", "group_of", "require_linux"]
 
 
 class Group(Protocol):
@@ -52,6 +52,16 @@ class TorchGroup:
         out: list[Any] = [None] * self.world
         self._dist.all_gather_object(out, value, group=self.group)
         return out
+
+
+def group_of(group: Any) -> Group:
+    """A torch process group (None: the default one) as a :class:`Group`; any other object is one already.
+
+    A torch process group has a ``gather`` of its own, which takes tensors.
+    """
+    import torch.distributed as dist
+
+    return TorchGroup(group) if group is None or isinstance(group, dist.ProcessGroup) else group
 
 
 @dataclass(frozen=True)

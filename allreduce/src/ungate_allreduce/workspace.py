@@ -12,7 +12,7 @@ from typing import Any
 from . import __version__
 from .driver import driver
 from .errors import AllreduceError, CallMismatch, PeerTimeout, Unsupported
-from .host import Group, RankFacts, TorchGroup, agree, boot_id, require_linux, source_digest
+from .host import Group, RankFacts, agree, boot_id, group_of, require_linux, source_digest
 from .launch import STATE_BUDGET_OFFSET, STATE_BYTES, Own, fill, launch_type
 from .layout import CELL_BYTES, REPORT_OFFSET, Layout
 from .loaded import Kernel, load
@@ -96,7 +96,7 @@ class Workspace:
         require_linux()
         if transport not in TRANSPORTS:
             raise Unsupported(f"There is no transport {transport!r}; there are {', '.join(TRANSPORTS)}.")
-        peers: Group = group if hasattr(group, "gather") else TorchGroup(group)
+        peers = group_of(group)
         if not 2 <= peers.world <= MAX_WORLD:
             raise Unsupported(f"A workspace takes 2 to {MAX_WORLD} ranks; this group has {peers.world}.")
         torch.cuda.init()
