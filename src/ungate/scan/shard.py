@@ -39,7 +39,7 @@ _PLAIN = re.compile(rb"[a-z]+")
 _OFTEN = 3
 """Files that import a module for it to be searched before the others, which then know its answers."""
 _HELD = 10 << 20
-"""Bytes of Python text whose syntax trees are kept at once; the trees take about twelve times as much."""
+"""Bytes of Python text whose syntax trees are kept at once; the trees take ten to twenty times as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,8 @@ class Shard:
     def _search(self, files: Iterable[str]) -> frozenset[Told]:
         """Look for the gates of Python files; returns the names found to be answers that were not known before.
 
-        What other files import most comes first, and its answers are followed in those after it at once.
+        The answers of a file are followed in those after it at once. Files of a folder come one after another: they
+        import the same modules, which are then read once.
         """
         told: set[Told] = set()
         own: frozenset[bytes] = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from ungate.source.matcher import Matcher, matcher, named
+from ungate.source.matcher import Matcher, matcher
 
 __all__ = ["holds", "keyed", "places", "speaks", "telling", "tells", "within", "words"]
 
@@ -20,7 +20,6 @@ _SPELLINGS = (
 )
 """Of one word: ``^`` and ``$`` are its ends."""
 _TELLING = re.compile(_SPELLINGS, re.I)
-_NOISE = re.compile(rb'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*|\bcute\.arch\b')
 _TEXT = bytes(byte if byte < 128 and (chr(byte).isalnum() or byte == 95) else 32 for byte in range(256))
 _KEYS = (
     r"\"(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)\":|'(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)':"
@@ -74,17 +73,9 @@ def within(marks: list[int], start: int, end: int) -> list[int]:
     return marks[bisect_left(marks, start) : bisect_left(marks, end)]
 
 
-def speaks(data: bytes, also: frozenset[bytes] = frozenset(), *, code: bool = False) -> bool:
-    """Whether a text holds a telling word or one of the names in ``also``; with ``code``, outside comments and docs.
-
-    A table that is keyed by capabilities speaks in any case, and so does a comparison of ``cap[0]``.
-    """
-    if keyed(data):
-        return True
-    for text in (data, _NOISE.sub(b" ", data)) if code else (data,):
-        if _told().search(text) is None and (not also or named(also).search(text) is None):
-            return False
-    return True
+def speaks(data: bytes) -> bool:
+    """Whether a text holds a telling word, a table that is keyed by capabilities, or a comparison of ``cap[0]``."""
+    return keyed(data) or _told().search(data) is not None
 
 
 def keyed(data: bytes) -> bool:
