@@ -270,6 +270,8 @@ class PythonModule:
     def _find(self, among: tuple[Piece, ...], scope: Scope, name: str) -> Iterator[Binding]:
         for piece in self._with(among, name):
             if piece.kind == "other":
+                if piece.name not in ("", name):
+                    continue
                 yield from self.names_of(piece, scope).get(name, ())
             elif piece.name == name:
                 if piece.kind == "class" and scope.kind == "module":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ungate.model import KNOWN_ARCHS
 from ungate.source.python.capability import Capability, archs_of_name
-from ungate.source.python.operators import choose
+from ungate.source.python.operators import choose, either_free
 from ungate.source.python.overrides import on_cuda, overridden
 from ungate.source.python.scopes import Binding, Scope, last
 from ungate.source.python.seeds import (
@@ -95,7 +95,8 @@ def _static(ev: Evaluator, scope: Scope | None, spelled: str, line: int, depth: 
             if bindings and bindings[0].kind != "global":
                 if scope.kind == "function":
                     return settled(ev, bindings, spelled, line, depth)
-                return _shared(ev, bindings, spelled, depth)
+                # the statements of a module run in order; a function sees what stands at the end
+                return _shared(ev, bindings, spelled, depth, line if scope is start else _END)
         scope = scope.parent
     if start is not None:
         found = ev.world.definitions(start.module.dotted, spelled)
@@ -106,12 +107,12 @@ def _static(ev: Evaluator, scope: Scope | None, spelled: str, line: int, depth: 
     return by_name(spelled)
 
 
-def _shared(ev: Evaluator, bindings: Sequence[Binding], spelled: str, depth: int) -> Value:
+def _shared(ev: Evaluator, bindings: Sequence[Binding], spelled: str, depth: int, line: int = _END) -> Value:
     """A name of a module or class: where only names of interest are followed, others are left alone."""
     if not ev.worth(spelled) and not all(each.kind == "import" or _outside(ev, each) for each in bindings):
         return FREE
     with ev.unfocused():
-        return settled(ev, bindings, spelled, _END, depth)
+        return settled(ev, bindings, spelled, line, depth)
 
 
 def _outside(ev: Evaluator, binding: Binding) -> bool:
@@ -165,6 +166,8 @@ def _guarded(ev: Evaluator, binding: Binding, value: Value, otherwise: Value, de
         return ByArch(tuple(items), _UNSET.names if FOG in items else test.names)
     if otherwise is FREE and isinstance(test, ByArch):
         return FREE
+    if any(isinstance(guard.test, ast.Constant) for guard in binding.guards):
+        value = either_free(value, otherwise)  # in a handler: an exception has its say too
     return choose(test, value, otherwise)
 
 
@@ -330,8 +333,14 @@ def class_member(ev: Evaluator, of: Instance | ClassValue, attr: str, depth: int
     key = ("member", id(owner.scope), attr, isinstance(of, Instance))
     if key in ev.memo and not (isinstance(of, Instance) and of.fields):
         return ev.memo[key]
-    with ev.unfocused():
-        value = _member(ev, of, owner, attr, depth, seen)
+    if key in ev.busy:
+        return FREE  # set under a test of itself
+    ev.busy.add(key)
+    try:
+        with ev.unfocused():
+            value = _member(ev, of, owner, attr, depth, seen)
+    finally:
+        ev.busy.discard(key)
     if not (isinstance(of, Instance) and of.fields) and not ev.busy:
         ev.memo[key] = value
     return value

@@ -19,6 +19,9 @@ __all__ = ["Piece", "line_starts", "pieces", "quoted"]
 
 _TRIPLE = (b'"""', b"'''")
 _HEAD = re.compile(rb"(?:async[ \t]+)?(def|class)[ \t]+([^\W\d]\w*)")
+_TABLE = re.compile(rb"([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=[ \t]*[\[({]")
+_LONG_TABLE = 4096
+"""Bytes of a table that is a piece of its own, so that the names beside it can be bound without it."""
 _GOES_ON = re.compile(rb"(?:else|elif|except|finally)\b")
 
 
@@ -26,7 +29,8 @@ _GOES_ON = re.compile(rb"(?:else|elif|except|finally)\b")
 class Piece:
     """Consecutive lines that hold one statement, or several that are neither function nor class.
 
-    ``start`` and ``end`` are byte offsets, ``line`` is the 1-based line of ``start``; ``name`` that of a def or class.
+    ``start`` and ``end`` are byte offsets, ``line`` is the 1-based line of ``start``; ``name`` that of a def or class,
+    or the only one that a long table is bound to.
     """
 
     kind: Literal["def", "class", "other"]
@@ -97,6 +101,7 @@ def pieces(
     begin, begin_line, kind, name = -1, line, "other", ""
     counted, position = line, start
     decorated = False
+    table: tuple[int, int, bytes] | None = None  # where a statement that may be a long table begins, its line and name
     for at, first in _lines(data, start, end, indent):
         while hold[1] <= first and hold[0] < end:
             hold = next(strings, (end, end))
@@ -106,6 +111,12 @@ def pieces(
             continue
         counted += data.count(b"\n", position, at)
         position = at
+        if table is not None and at - table[0] >= _LONG_TABLE:
+            if table[0] > begin:
+                found.append(Piece("other", "", begin, table[0], begin_line, indent))
+            found.append(_table(data, table, at, indent))
+            begin = -1
+        table = None
         head = _HEAD.match(data, first)
         at_sign = data[first : first + 1] == b"@"
         if decorated:
@@ -117,11 +128,28 @@ def pieces(
         plain = not head and not at_sign
         if begin >= 0:
             if plain and kind == "other":
+                table = _begins_table(data, first, at, counted)
                 continue
             found.append(Piece(kind, name, begin, at, begin_line, indent))  # type: ignore[arg-type]
         begin, begin_line = at, counted
+        table = _begins_table(data, first, at, counted) if plain else None
         decorated = at_sign
         kind, name = (head[1].decode(), head[2].decode("utf-8", "replace")) if head else ("other", "")
-    if begin >= 0:
+    if table is not None and end - table[0] >= _LONG_TABLE:
+        if table[0] > begin:
+            found.append(Piece("other", "", begin, table[0], begin_line, indent))
+        found.append(_table(data, table, end, indent))
+    elif begin >= 0:
         found.append(Piece(kind, name, begin, end, begin_line, indent))  # type: ignore[arg-type]
     return tuple(found)
+
+
+def _begins_table(data: bytes, first: int, at: int, line: int) -> tuple[int, int, bytes] | None:
+    named = _TABLE.match(data, first)
+    return None if named is None else (at, line, named[1])
+
+
+def _table(data: bytes, table: tuple[int, int, bytes], end: int, indent: int) -> Piece:
+    start, line, name = table
+    alone = data.find(b":=", start, end) < 0 and data.find(b";", start, end) < 0
+    return Piece("other", name.decode("utf-8", "replace") if alone else "", start, end, line, indent)
