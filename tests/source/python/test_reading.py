@@ -346,3 +346,21 @@ def test_no_word_that_tells_is_set_aside_by_the_cheap_look() -> None:
     for word in told:
         assert telling(word.decode()), word
         assert tells(frozenset({word})), word
+
+
+def test_a_flag_is_what_the_statements_before_it_leave_and_ends_where_it_is_set_under_itself(tmp_path: Path) -> None:
+    text = (
+        _HEAD + "_is_fast = major >= 9\nif _is_fast:\n    try:\n        from fast import kernel\n"
+        "    except ImportError:\n        kernel = None\n        _is_fast = False\nelse:\n    _is_fast = False\n\n\n"
+        "class Layer:\n    def __init__(self):\n        self.path = _is_fast and self.path_asked()\n\n"
+        "    def start(self):\n        if not self.path:\n            self.path = None\n\n"
+        "    def run(self, x):\n        if self.path and x:\n            return kernel(x)\n"
+    )
+    found = _passes(_gates(tmp_path, layer=text))
+    assert found == {("layer", line): _FROM_90 for line in (3, 4, 16, 19, 23)}
+
+
+def test_only_what_is_bound_before_a_line_of_the_module_counts_there(tmp_path: Path) -> None:
+    text = _HEAD + "fast = major >= 9\nif fast:\n    first()\nfast = major >= 10\nif fast:\n    second()\n"
+    found = _passes(_gates(tmp_path, layer=text))
+    assert found[("layer", 4)] == _FROM_90 and found[("layer", 7)] == [100, 103, 107, 110, 120, 121]
