@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -13,11 +14,12 @@ import pytest
 from ungate.cli.main import main
 from ungate.host.packages import below
 from ungate.model import Form, Sense
+from ungate.scan import engine, scan
 from ungate.scan import patterns as scan_patterns
-from ungate.scan import scan
 from ungate.scan.draft import Draft
 from ungate.scan.patterns import patterns
 from ungate.scan.select import SUFFIXES
+from ungate.scan.workers import crew
 from ungate.source.cuda.file import CudaFile
 from ungate.source.cuda.reader import READER
 
@@ -305,3 +307,23 @@ def test_a_pattern_that_fails_on_a_file_costs_that_file_alone(tree: Path, monkey
     assert unread.file == "engine/odd.cuh"
     assert "cuda-preprocessor failed on it (IndexError" in unread.reason
     assert any(gate.file == "engine/kernel.cuh" for gate in result.gates)
+
+
+@pytest.mark.parametrize(("cores", "asked", "processes"), [(1, None, 2), (5, None, 5), (96, None, 8), (96, 3, 3)])
+def test_a_process_reads_for_each_core_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, asked: int | None, processes: int
+) -> None:
+    top = tmp_path / "many"
+    top.mkdir()
+    for index in range(50):
+        (top / f"m{index}.py").write_text("import torch\nfast = torch.cuda.get_device_capability() >= (9, 0)\n")
+    shared: list[int] = []
+
+    def alone(make: Any, shares: Any) -> Any:
+        shared.append(len(shares))
+        return crew(make, [([source for share in shares for source in share[0]], *shares[0][1:])])
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(engine, "crew", alone)
+    assert len(scan(below(top), jobs=asked, use_cache=False).gates) == 50
+    assert shared == [processes]

@@ -32,7 +32,9 @@ __all__ = ["scan"]
 @click.option("--closed", is_flag=True, help="Only the gates that hold the target back.")
 @click.option("--open", "opened", is_flag=True, help="Only the gates that let the target through.")
 @click.option(
-    "--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="Processes that read side by side."
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Processes that read side by side  [default: one a core, two to eight].",
 )
 @click.option("--no-cache", is_flag=True, help="Read every file again.")
 def scan(
@@ -45,7 +47,7 @@ def scan(
     vendored: bool,
     closed: bool,
     opened: bool,
-    jobs: int,
+    jobs: int | None,
     no_cache: bool,
 ) -> int:
     """List every place that decides by GPU architecture, and which architectures it lets through.

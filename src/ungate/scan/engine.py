@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,8 +22,15 @@ __all__ = ["scan"]
 
 _ROUNDS = 6
 _FEW = 40
+_MOST = 8
+"""Processes that read side by side unless more are asked for: each takes some 300 MB on the largest packages."""
 _DEEPEST = 12
 """Folders below which a group of files is not divided further."""
+
+
+def _cores() -> int:
+    """The cores that this process may use, within what a scan makes use of."""
+    return min(max(len(os.sched_getaffinity(0)), 2), _MOST)
 
 
 def _weight(source: Source) -> int:
@@ -82,7 +90,7 @@ def _make(share: tuple[list[Source], list[tuple[str, str]], bool, frozenset[str]
 def scan(
     packages: Sequence[Package],
     *,
-    jobs: int = 2,
+    jobs: int | None = None,
     use_cache: bool = True,
     report: Report | None = None,
     vendored: bool = False,
@@ -92,8 +100,9 @@ def scan(
 
     The macros of third-party headers count in any case, and a name that leads into such a tree is followed.
 
-    ``file`` of a gate is relative to its package's root. ``jobs`` processes read side by side; with ``use_cache`` an
-    answer for the same files (by path, size and times) is taken from the cache folder. Raises Refusal.
+    ``file`` of a gate is relative to its package's root. ``jobs`` processes read side by side (None: one a core, two
+    to eight); with ``use_cache`` an answer for the same files (by path, size and times) is taken from the cache
+    folder. Raises Refusal.
 
     With ``files`` (relative, as in a gate) only their gates are looked for: at least those that a scan of everything
     finds there, which is the answer where the cache has one.
@@ -117,7 +126,7 @@ def scan(
     if files is not None:
         missing = [each for each in missing if each.file in files]
         sources = _needed(sources, files)
-    count = 1 if len(sources) < _FEW else max(1, jobs)
+    count = 1 if len(sources) < _FEW else max(1, _cores() if jobs is None else jobs)
     shares = [(share, everything, vendored, files) for share in _shares(sources, count)]
     with crew(_make, shares) as working:
         say("reading files", 0, len(sources))
