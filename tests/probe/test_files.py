@@ -6,14 +6,19 @@ import ast
 import json
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import ungate.probe
 from ungate.cli.main import main
+from ungate.cli.probe import told
+from ungate.pipeline.probing import Probe
 from ungate.probe.candidates import Facts, candidates
 from ungate.probe.measuring import ITEM_SIZES
+from ungate.probe.records import Cell, Entrant, Measured, Request, State, Survey
 from ungate.probe.shapes import VECTOR, shapes
 
 ROOM = Path(ungate.probe.__file__).parent
@@ -114,3 +119,40 @@ def test_a_python_without_pytorch_is_an_error_with_a_document(
 
 def test_a_python_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "does not exist" in _refused(capsys, "--python", str(tmp_path / "python"))
+
+
+def test_the_table_holds_what_ran_and_names_what_was_not_there_once() -> None:
+    def entrant(name: str) -> Entrant:
+        return Entrant(name, f"what {name} is", "ask for it", "cuda", {}, name == "nccl", 1.0, "")
+
+    facts = Facts(
+        torch="2.11.0",
+        device="cuda",
+        world=2,
+        gpus=(
+            "NVIDIA H200 141211f2-8c05-a730-4176-2ac84d19b56c",
+            "NVIDIA H200 GPU-4478011f-9372-28f3-98e4-8bb6c8aedec5",
+        ),
+        peer=True,
+    )
+    measured = (
+        Measured(entrant("nccl"), State.OK, cells=(Cell("nccl", 8192, State.OK, us=(6.5, 6.6)),)),
+        Measured(
+            entrant("late"),
+            State.UNAVAILABLE,
+            "This FlashInfer has no such workspace.",
+            cells=(Cell("late", 8192, State.ENDED),),
+        ),
+        Measured(entrant("shaky"), State.OK, cells=(Cell("shaky", 8192, State.OK, us=(1.0, 2.0, 9.0)),)),
+    )
+    request = Request((8192,), world=2, device="cuda", rounds=3)
+    found = Probe(request, Survey(facts, ()), measured, ((8192, None),), (), None, "2026-11-30")
+    console = Console(width=120, file=(out := StringIO()))
+    for part in told(found, console.width):
+        console.print(part)
+    text = out.getvalue()
+    assert "bfloat16, NVIDIA H200, 2 ranks" in text
+    assert "ended" not in text and text.count("late") == 1
+    assert "late  unavailable  This FlashInfer has no such workspace." in text
+    assert "400 % of it apart (shaky at 8 KiB)" in text
+    assert "8 KiB: 1 of 3 rounds took up to 9 us a call." in text and text.count("took up to") == 1

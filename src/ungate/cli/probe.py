@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ungate.pipeline.probing import Probe
     from ungate.probe.records import Cell, Measured
 
-__all__ = ["probe"]
+__all__ = ["probe", "told"]
 
 _SIZES = "4K,16K,64K,256K,1M"
 _LARGEST = 64 << 20  # bytes of a message; the sums that it is compared with take twelve times that
@@ -33,6 +34,8 @@ _DTYPES = {
     "float16": "float16",
     "float32": "float32",
 }
+_STALL = 1.5  # times the median, which a server would meet as a pause
+_UUID = re.compile(r" (?:GPU-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _STYLES = {"ok": "green", "wrong": "bold red", "hung": "bold red", "crashed": "bold red", "failed": "red"}
 
 
@@ -130,7 +133,7 @@ def allreduce(
         document(probing.document(found))
     else:
         console = paper()
-        for part in _told(found, console.width):
+        for part in told(found, console.width):
             console.print(part)
         if out is not None:
             console.print(f"Kept in {out}.", markup=False, style="dim", soft_wrap=True)
@@ -156,8 +159,6 @@ def _size(size: int) -> str:
 
 
 def _us(cell: Cell) -> str:
-    import statistics
-
     if cell.state.value != "ok" or not cell.us:
         return cell.state.value
     middle = statistics.median(cell.us)
@@ -165,12 +166,24 @@ def _us(cell: Cell) -> str:
 
 
 def _spread(cell: Cell) -> float:
-    import statistics
-
     return (max(cell.us) - min(cell.us)) / statistics.median(cell.us) if len(cell.us) > 1 else 0.0
 
 
-def _told(found: Probe, width: int) -> Iterator[RenderableType]:
+def _stalled(cell: Cell) -> str:
+    """How many rounds took far longer than the median, which hides them; empty without any."""
+    from ungate.plain import counted
+
+    if cell.state.value != "ok" or not cell.us:
+        return ""
+    middle = statistics.median(cell.us)
+    long = [each for each in cell.us if each > _STALL * middle]
+    if not long:
+        return ""
+    return f"{_size(cell.size)}: {len(long)} of {counted(len(cell.us), 'round')} took up to {max(long):.0f} us a call."
+
+
+def told(found: Probe, width: int) -> Iterator[RenderableType]:
+    """What a probe found, for a terminal of that width."""
     from rich.text import Text
 
     from ungate.cli._rows import listed
@@ -180,11 +193,10 @@ def _told(found: Probe, width: int) -> Iterator[RenderableType]:
     where = (
         f"{counted(facts.world, 'rank')} on the CPU"
         if facts.device == "cpu"
-        else ", ".join(dict.fromkeys(each.partition(" GPU-")[0] for each in facts.gpus))
-        + f", {counted(facts.world, 'rank')}"
+        else ", ".join(dict.fromkeys(_UUID.sub("", each) for each in facts.gpus)) + f", {counted(facts.world, 'rank')}"
     )
     yield Text.assemble(("allreduce", "bold"), f" of {request.dtype}, {where}; PyTorch {facts.torch}", _nccl(found))
-    ran = [each for each in found.measured if each.cells]
+    ran = [each for each in found.measured if each.cells and each.state.value != "unavailable"]
     titles = ("us a call", *(_size(size) for size in request.sizes))
     rows = [
         (
@@ -201,16 +213,22 @@ def _told(found: Probe, width: int) -> Iterator[RenderableType]:
     yield Text("")
     for size, choice in found.policy:
         yield Text(f"{_size(size):>8}  {choice.reason if choice else 'nothing was verified'}{_interval(choice)}")
-    spread = max((_spread(cell) for each in ran for cell in each.cells if cell.state.value == "ok"), default=0.0)
-    yield Text(
-        f"Medians of {counted(request.rounds, 'round')} in turn, the slower rank; the rounds of one lie up to "
-        f"{spread * 100:.0f} % apart.",
-        style="dim",
+    spread, widest = max(
+        (
+            (_spread(cell), f"{each.entrant.name} at {_size(cell.size)}")
+            for each in ran
+            for cell in each.cells
+            if cell.state.value == "ok"
+        ),
+        default=(0.0, ""),
     )
+    apart = f"; the rounds lie up to {spread * 100:.0f} % of it apart ({widest})" if widest else ""
+    yield Text(f"Medians of {counted(request.rounds, 'round')} in turn, the slower rank{apart}.", style="dim")
     for each in ran:
         yield from _notes(each)
-    for reason in dict.fromkeys(each.reason for each in found.measured if not each.cells):
-        names = ", ".join(each.entrant.name for each in found.measured if not each.cells and each.reason == reason)
+    absent = [each for each in found.measured if each not in ran]
+    for reason in dict.fromkeys(each.reason for each in absent):
+        names = ", ".join(each.entrant.name for each in absent if each.reason == reason)
         yield Text.assemble((names, "bold"), "  ", ("unavailable", "yellow"), f"  {reason}")
 
 
@@ -243,5 +261,6 @@ def _notes(each: Measured) -> Iterator[RenderableType]:
             (each.entrant.name, "bold"), "  ", (state, _STYLES.get(state, "yellow")), f"  {each.reason}"
         )
     refused = [cell for cell in each.cells if cell.state.value == "refused"] if state != "refused" else []
-    for text in (*(f"{_size(cell.size)}: {cell.reason}" for cell in refused), *each.notes, *each.log[-6:]):
+    stalled = [text for cell in each.cells if (text := _stalled(cell))]
+    for text in (*(f"{_size(cell.size)}: {cell.reason}" for cell in refused), *stalled, *each.notes, *each.log[-6:]):
         yield Text(f"  {text}", style="dim")
