@@ -237,3 +237,16 @@ def test_a_filter_does_not_change_what_is_counted(tmp_path: Path, capsys: pytest
     closed = capsys.readouterr().out.splitlines()
     counts = [next(line for line in lines if "source files" in line).partition(": ")[2] for lines in (whole, closed)]
     assert counts[0] == counts[1] and " 0 open" not in counts[0]
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning_beside_the_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/__init__.py").write_text("x = 1\n")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["scan", str(tmp_path), "--target", "sm_120", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["gates"] == []
+    assert err.count("warning: The cache in") == 1 and "export UNGATE_CACHE_DIR=DIR" in err
