@@ -8,6 +8,7 @@ from dataclasses import replace
 from ungate.errors import shell
 from ungate.host.files import write
 from ungate.model import Decision
+from ungate.pipeline.commands import command, named
 from ungate.pipeline.policies import NAME, tensor_parallel
 from ungate.pipeline.records import Context, Records, Request
 from ungate.plain import plain
@@ -92,7 +93,7 @@ def _permanent(request: Request, records: Records) -> list[str]:
     policy = records.policy
     if policy is None or policy.nowhere:
         return []
-    name, target = request.recipe.name, request.target
+    push = command("patch push", request.recipe, request.environment, request.target)
     if not request.recipe.entries or (records.chain is not None and records.series is None):
         words = " ".join([*(f"{key}={value}" for key, value in policy.environment.items()), *policy.arguments])
         if not words:
@@ -101,8 +102,9 @@ def _permanent(request: Request, records: Records) -> list[str]:
             return [f"Start the server with {words} only where it helps: see {request.folder / NAME}"]
         return [f"Make it permanent: start the server with {words}."]
     if policy.everywhere:
-        return [f"Make it permanent: ungate patch push {name} --target {target}"]
-    return [f"Make it permanent where it helps: ungate patch push --policy {shell(request.folder / NAME)}"]
+        return [f"Make it permanent: {push}"]
+    source = f" {named(request.recipe)}" if request.recipe.file else ""
+    return [f"Make it permanent where it helps: ungate patch push{source} --policy {shell(request.folder / NAME)}"]
 
 
 def _open_elsewhere(request: Request, records: Records) -> list[str]:
@@ -116,12 +118,7 @@ def _open_elsewhere(request: Request, records: Records) -> list[str]:
 
 def _again(request: Request) -> str:
     """The run command up to its target, on the same environment."""
-    environment = request.environment
-    if environment.python is not None:
-        where = f" --python {shell(environment.python)}"
-    else:
-        where = f" --site {shell(environment.roots[0])}" if len(environment.roots) == 1 else ""
-    return f"ungate run {request.recipe.name}{where} --target {request.target}"
+    return command("run", request.recipe, request.environment, request.target)
 
 
 def _needs(request: Request, records: Records) -> list[str]:
