@@ -250,3 +250,18 @@ def test_a_cache_that_cannot_be_written_is_a_warning_beside_the_result(
     out, err = capsys.readouterr()
     assert json.loads(out)["gates"] == []
     assert err.count("warning: The cache in") == 1 and "export UNGATE_CACHE_DIR=DIR" in err
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        pytest.param("flashinfr-allreduce-fusion", "ungate known flashinfer-allreduce-fusion", id="recipe"),
+        pytest.param("allredcue", "ungate known allreduce", id="word"),
+    ],
+)
+def test_a_misspelt_feature_is_not_told_as_one_of_which_nothing_is_known(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in _refused(capsys, "known", word)
+    assert main(["known", "xyzzy"]) == 0
+    assert "Nothing is known of 'xyzzy'" in capsys.readouterr().out

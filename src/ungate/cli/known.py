@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ungate.cli.options import environment_options, json_option, target_option
-from ungate.cli.output import document, paper, plain
+from ungate.cli.output import document, notes, paper, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["known"]
 
 _STYLES = {"keep": "green", "faster": "green", "inconclusive": "yellow", "mixed": "yellow"}
+_ALIKE = 0.85  # difflib's ratio; two recipes' names may have a part in common
 _HOLDS = {True: "holds here", False: "reopened", None: "may hold here"}
 
 
@@ -59,12 +60,36 @@ def known(
     name = recipes.load(feature).name if words != feature else feature
     own = past(Ledger.here().runs(), name, goal, versions, here)
     public = matching(words, goal, versions, topology_of(here))
+    if words == feature and not own:
+        _spelt(feature, recipes.names(), found=bool(public))
     if as_json:
         document({"feature": name, "target": target, "own": [_own(each) for each in own], "public": plain(public)})
         return 0
     for part in _told(name, words != feature, own, public):
         paper().print(part)
     return 0
+
+
+def _spelt(feature: str, recipes: Sequence[str], *, found: bool) -> None:
+    """Refuse a misspelt recipe, and misspelt words that find nothing; where others of them find something, warn."""
+    import difflib
+
+    from ungate.errors import Refusal, shell
+    from ungate.record.spelling import misspelt
+
+    if near := difflib.get_close_matches(feature, recipes, 1, _ALIKE):
+        raise Refusal(f"There is no recipe named '{feature}'.", f"Did you mean this one: ungate known {near[0]}")
+    meant = misspelt(feature, recipes)
+    if not meant:
+        return
+    told = ", ".join(f"'{word}' (like '{other}')" for word, other in meant.items())
+    better = feature.lower()
+    for word, other in meant.items():
+        better = better.replace(word, other)
+    again = f"ungate known {shell(better)}"
+    if not found:
+        raise Refusal(f"Nothing is known of '{feature}', and no result here speaks of {told}.", f"Try: {again}")
+    notes().print(f"No result speaks of {told}. Did you mean: {again}", style="yellow", markup=False)
 
 
 def _facts() -> HostFacts:
@@ -95,7 +120,7 @@ def _told(name: str, recipe: bool, own: Sequence[Past], public: Sequence[KnownMa
 
     if not own and not public:
         next_step = f"ungate run {name} -- SERVER COMMAND" if recipe else f"ungate why '{name}'"
-        yield f"Nothing is known of {name}. Find out: {next_step}"
+        yield f"Nothing is known of '{name}'. Find out: {next_step}"
         return
     if own:
         yield Text("Own runs", style="bold underline")
