@@ -265,3 +265,14 @@ def test_a_misspelt_feature_is_not_told_as_one_of_which_nothing_is_known(
     assert told in _refused(capsys, "known", word)
     assert main(["known", "xyzzy"]) == 0
     assert "Nothing is known of 'xyzzy'" in capsys.readouterr().out
+
+
+def test_a_ledger_that_cannot_be_read_hides_no_public_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNGATE_STATE_DIR", str(tmp_path / "file"))
+    assert main(["known", "flashinfer-allreduce-fusion", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["own"] is None and json.loads(out)["public"]
+    assert "Own runs are not known" in err and "UNGATE_STATE_DIR=DIR" in err

@@ -39,7 +39,8 @@ def known(
     """Say what is known of FEATURE (a recipe's name, or words): own runs first, then public results.
 
     Each comes with the condition that makes it worth trying again. With --site or --python versions are compared, and a
-    result that they exclude is left out or said to be reopened; what is not known here excludes nothing.
+    result that they exclude is left out or said to be reopened; what is not known here excludes nothing. A ledger that
+    cannot be read is told on stderr, and own is null in the document.
     """
     from ungate import recipes
     from ungate.errors import Refusal
@@ -58,12 +59,24 @@ def known(
     here = load(facts) if facts else _facts()
     words = described(recipes.load(feature)) if feature in recipes.names() or feature.endswith(".toml") else feature
     name = recipes.load(feature).name if words != feature else feature
-    own = past(Ledger.here().runs(), name, goal, versions, here)
+    try:
+        own = past(Ledger.here().runs(), name, goal, versions, here)
+        unread = False
+    except Refusal as refusal:
+        notes().print(f"Own runs are not known: {refusal.what}\n{refusal.next_step}", style="yellow", markup=False)
+        own, unread = (), True
     public = matching(words, goal, versions, topology_of(here))
     if words == feature and not own:
         _spelt(feature, recipes.names(), found=bool(public))
     if as_json:
-        document({"feature": name, "target": target, "own": [_own(each) for each in own], "public": plain(public)})
+        document(
+            {
+                "feature": name,
+                "target": target,
+                "own": None if unread else [_own(each) for each in own],
+                "public": plain(public),
+            }
+        )
         return 0
     for part in _told(name, words != feature, own, public):
         paper().print(part)
