@@ -6,7 +6,7 @@ from ungate.errors import shell
 from ungate.host.environment import Environment
 from ungate.model import Recipe, Target
 
-__all__ = ["command", "named"]
+__all__ = ["command", "named", "where"]
 
 
 def named(recipe: Recipe) -> str:
@@ -16,9 +16,11 @@ def named(recipe: Recipe) -> str:
 
 def command(verb: str, recipe: Recipe, environment: Environment, target: Target) -> str:
     """``ungate VERB`` for the recipe, with the options that name the environment and the target."""
-    words = ["ungate", verb, named(recipe)]
-    if len(environment.roots) == 1:
-        words += ["--site", shell(environment.roots[0])]
-    if environment.python is not None:
-        words += ["--python", shell(environment.python)]
-    return " ".join([*words, "--target", str(target)])
+    return f"ungate {verb} {named(recipe)}{where(environment)} --target {target}"
+
+
+def where(environment: Environment) -> str:
+    """The options that name an environment, each with a blank before it."""
+    site = f" --site {shell(environment.roots[0])}" if len(environment.roots) == 1 else ""
+    python = f" --python {shell(environment.python)}" if environment.python is not None else ""
+    return site + python

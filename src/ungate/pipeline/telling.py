@@ -8,12 +8,14 @@ from dataclasses import replace
 from ungate.errors import shell
 from ungate.host.files import write
 from ungate.model import Decision
-from ungate.pipeline.commands import command, named
+from ungate.pipeline.commands import command, named, where
 from ungate.pipeline.policies import NAME, tensor_parallel
 from ungate.pipeline.records import Context, Records, Request
 from ungate.plain import plain
 
 __all__ = ["fingerprint", "following", "reopen", "tell"]
+
+_MOST_PAIRS = 32  # that every command takes
 
 
 def tell(request: Request, records: Records, context: Context) -> Records:
@@ -71,6 +73,7 @@ def following(request: Request, records: Records) -> list[str]:
     if not records.verdicts:
         return [*_open_elsewhere(request, records), *_needs(request, records)]
     several = len({verdict.arm for verdict in records.verdicts}) > 1
+    more = min(2 * records.plan.pairs, _MOST_PAIRS) if records.plan is not None else _MOST_PAIRS
     sentences = []
     for verdict in records.verdicts:
         cell = f"{verdict.cell}, {verdict.arm}" if several else str(verdict.cell)
@@ -84,7 +87,9 @@ def following(request: Request, records: Records) -> list[str]:
             case Decision.INCONCLUSIVE if verdict.ratio is None:
                 sentences.append(f"{cell}: not measured. Mend what the reason names, then run it again.")
             case Decision.INCONCLUSIVE:
-                sentences.append(f"{cell}: undecided. More pairs of starts narrow the interval: --pairs N")
+                sentences.append(
+                    f"{cell}: undecided. More pairs narrow the interval: the same command with --pairs {more}"
+                )
     return [*sentences, *_permanent(request, records)]
 
 
@@ -104,7 +109,8 @@ def _permanent(request: Request, records: Records) -> list[str]:
     if policy.everywhere:
         return [f"Make it permanent: {push}"]
     source = f" {named(request.recipe)}" if request.recipe.file else ""
-    return [f"Make it permanent where it helps: ungate patch push{source} --policy {shell(request.folder / NAME)}"]
+    policy_file = f"{shell(request.folder / NAME)}{where(request.environment)}"
+    return [f"Make it permanent where it helps: ungate patch push{source} --policy {policy_file}"]
 
 
 def _open_elsewhere(request: Request, records: Records) -> list[str]:
