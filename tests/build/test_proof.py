@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ungate.build import proof
 from ungate.build.proof import Family
 from ungate.build.sass import Effect, Image, Kernel
@@ -86,11 +88,13 @@ def test_an_empty_image_is_not_a_stale_build() -> None:
 
 
 def test_a_prebuilt_library_is_named_with_what_it_holds() -> None:
-    finding = proof.shadowed(Path("/x/comm.so"), ("sm_90a", "sm_100a"), "sm_120a", "flashinfer-python")
+    finding = proof.shadowed(
+        Path("/x/comm.so"), ("sm_90a", "sm_100a"), "sm_120a", "flashinfer-python", "flashinfer-jit-cache"
+    )
     assert (finding.rule, finding.severity) == ("prebuilt-library", "danger")
     assert finding.evidence == "/x/comm.so: it holds code for sm_90a sm_100a, not for sm_120a"
-    assert proof.shadowed(Path("/x"), ("sm_120a",), "sm_120a", "p").evidence == "/x: it holds code for sm_120a"
-    assert proof.shadowed(Path("/x"), None, "sm_120a", "p").evidence.endswith("is not known")
+    assert proof.shadowed(Path("/x"), ("sm_120a",), "sm_120a", "p", "").evidence == "/x: it holds code for sm_120a"
+    assert proof.shadowed(Path("/x"), None, "sm_120a", "p", "").evidence.endswith("is not known")
 
 
 def test_what_is_empty_everywhere_is_empty_by_design() -> None:
@@ -101,3 +105,16 @@ def test_what_is_empty_everywhere_is_empty_by_design() -> None:
     assert note.what.startswith("2 kernels have no body for sm_90a either")
     assert lamport.what.startswith("ns::lamport has no body")
     assert guard.rule == "trapping-binary"
+
+
+@pytest.mark.parametrize(
+    ("owner", "told"),
+    [
+        pytest.param("kernels-jit-cache", "pip uninstall kernels-jit-cache", id="beside-it"),
+        pytest.param("kernels", "build kernels from its sources", id="its-own"),
+        pytest.param("", "See whose it is", id="not-known"),
+    ],
+)
+def test_whoever_brought_a_prebuilt_library_is_named(owner: str, told: str) -> None:
+    finding = proof.shadowed(Path("/x/comm.so"), (), "sm_120a", "kernels", owner)
+    assert told in finding.advice and "flashinfer" not in finding.advice

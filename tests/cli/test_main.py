@@ -237,3 +237,42 @@ def test_a_filter_does_not_change_what_is_counted(tmp_path: Path, capsys: pytest
     closed = capsys.readouterr().out.splitlines()
     counts = [next(line for line in lines if "source files" in line).partition(": ")[2] for lines in (whole, closed)]
     assert counts[0] == counts[1] and " 0 open" not in counts[0]
+
+
+def test_a_cache_that_cannot_be_written_is_a_warning_beside_the_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain/__init__.py").write_text("x = 1\n")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "file"))
+    assert main(["scan", str(tmp_path), "--target", "sm_120", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["gates"] == []
+    assert err.count("warning: The cache in") == 1 and "export UNGATE_CACHE_DIR=DIR" in err
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        pytest.param("flashinfr-allreduce-fusion", "ungate known flashinfer-allreduce-fusion", id="recipe"),
+        pytest.param("allredcue", "ungate known allreduce", id="word"),
+    ],
+)
+def test_a_misspelt_feature_is_not_told_as_one_of_which_nothing_is_known(
+    word: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in _refused(capsys, "known", word)
+    assert main(["known", "xyzzy"]) == 0
+    assert "Nothing is known of 'xyzzy'" in capsys.readouterr().out
+
+
+def test_a_ledger_that_cannot_be_read_hides_no_public_result(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNGATE_STATE_DIR", str(tmp_path / "file"))
+    assert main(["known", "flashinfer-allreduce-fusion", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["own"] is None and json.loads(out)["public"]
+    assert "Own runs are not known" in err and "UNGATE_STATE_DIR=DIR" in err

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.patch.site import install, story
 
+from ungate import recipes
 from ungate.cli.main import main
 from ungate.judge.policy import dumps
 from ungate.lab.install import install as install_lab
@@ -90,6 +91,24 @@ def test_a_second_push_of_other_bounds_does_not_claim_to_be_there(
     out = " ".join(capsys.readouterr().out.split())
     assert "it is pushed already" not in out and "For other bounds or another target, pop that one first: " in out
     assert _files(lab) == before
+
+
+def test_a_policy_of_a_recipe_of_ones_own_is_pushed_with_that_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab, recipe, policy = tmp_path / "lab", tmp_path / "my own.toml", tmp_path / "policy.toml"
+    install_lab(lab)
+    came = Path(recipes.__file__).parent / "lab-allreduce-fusion.toml"
+    recipe.write_text(came.read_text().replace('"lab-allreduce-fusion"', '"mine"'))
+    row = PolicyRow(Cell(4, 32, 16), Decision.KEEP, "faster")
+    policy.write_text(dumps(Policy("mine", "sm_120", (row,), Place(4, None, ()))))
+    push = ["patch", "push", "--policy", str(policy), "--site", str(lab)]
+    assert main(push) == 3
+    assert "Name its file too: ungate patch push RECIPE.toml --policy" in capsys.readouterr().err
+    assert main([*push, "lab-allreduce-fusion"]) == 3
+    assert "is about mine, and lab-allreduce-fusion about lab-allreduce-fusion" in capsys.readouterr().err
+    assert main([*push, str(recipe)]) == 0
+    assert "Pushed into" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"last": "", "series": [{"name": 1}]}', "[" * 50_000])
@@ -239,11 +258,10 @@ def test_a_bundle_that_does_not_fit_changes_nothing(run: Run, site: Path, bundle
     assert _files(site) == before
 
 
-def test_a_policy_or_a_series_and_not_both(run: Run, site: Path, tmp_path: Path) -> None:
+def test_a_policy_does_not_choose_which_file_is_read(run: Run, site: Path, tmp_path: Path) -> None:
     before = _files(site)
-    for arguments in (("push",), ("push", "story", "--policy", "p.toml"), ("diff", "story", "--policy", "p.toml")):
-        code, out, err = run(*arguments)
-        assert code == 3 and out == "" and "SERIES, or --policy FILE" in err
+    code, out, err = run("push")
+    assert code == 3 and out == "" and "a policy: --policy FILE" in err
     stranger = tmp_path / "stranger.toml"
     (tmp_path / "other.toml").write_text("a recipe of somebody else")
     stranger.write_text(

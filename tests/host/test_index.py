@@ -296,3 +296,11 @@ def test_uv_serves_an_environment_without_pip(monkeypatch: pytest.MonkeyPatch, t
     assert packages.deviations(package) == ()
     assert (root / "click" / "__init__.py").stat().st_nlink == 1
     assert "knows no distribution" in refusal("ungate-no-such-distribution==1.0")
+
+
+def test_a_cache_that_cannot_be_made_names_the_variable_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UNGATE_CACHE_DIR", str(tmp_path / "file"))
+    assert "export UNGATE_CACHE_DIR=DIR" in refusal("demo-kernels==1.0")

@@ -80,6 +80,11 @@ def test_each_cell_is_decided_and_the_policy_says_where(tmp_path: Path) -> None:
         (Decision.REVERT, Decision.REVERT),
     ]
     assert f"ungate patch push --policy {tmp_path / NAME}" in " ".join(following(request, judged))
+    elsewhere = replace(
+        request, recipe=replace(request.recipe, file="/r.toml"), environment=Environment((tmp_path,), None)
+    )
+    told = " ".join(following(elsewhere, judged))
+    assert f"ungate patch push /r.toml --policy {tmp_path / NAME} --site {tmp_path}" in told
 
 
 def test_a_phase_may_lose_where_the_whole_wins(tmp_path: Path) -> None:
@@ -239,6 +244,7 @@ def test_a_lost_reading_is_told_and_blocks_a_keep(tmp_path: Path) -> None:
     )
     judged = judge(_request(tmp_path), replace(records, samples=lost), CONTEXT)
     assert _decisions(judged)["candidate", SMALL] is Decision.INCONCLUSIVE
+    assert "the same command with --pairs 8" in " ".join(following(_request(tmp_path), judged))
     assert "3 of 4 planned pairs" in judged.verdicts[0].reason and "the server died" in judged.verdicts[0].reason
     assert _decisions(judged)["candidate", LARGE] is Decision.REVERT
 

@@ -27,6 +27,14 @@ def test_a_file_is_read_into_the_record(tmp_path: Path) -> None:
     recipe = load(path)
     assert (recipe.name, recipe.entries, dict(recipe.proof)) == ("mine", ("p.m:f",), {"log": "on"})
     assert recipe.cells == (Cell(1, 2, 3),)
+    assert recipe.file == str(path)
+
+
+def test_only_a_recipe_of_the_users_own_is_called_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(GOOD)
+    assert load("mine.toml").file == str(tmp_path / "mine.toml")
+    assert load(names()[0]).file == ""
 
 
 def test_arms_and_ablations_are_read_and_a_recipe_need_not_open_anything(tmp_path: Path) -> None:
@@ -67,6 +75,12 @@ def test_an_unknown_name_gets_the_nearest_one() -> None:
             "ablations.0.keywords.k",
             id="no-code",
         ),
+        pytest.param(
+            GOOD + 'metric = "tokens"\n',
+            "metric: a verdict is not made from 'tokens', but from output_tokens_per_second or",
+            id="metric",
+        ),
+        pytest.param(GOOD + 'metric = "ttft_mean"\n', "a verdict is not made from 'ttft_mean'", id="less-is-better"),
         pytest.param(GOOD + "needs_peer_access = 1\n", "needs_peer_access: ", id="wrong-kind"),
         pytest.param(GOOD.replace("p.m:f", "p.m.f"), "entries.0 has not the form", id="symbol"),
         pytest.param(GOOD + '[proof]\nlog = "(["\n', "proof.log: ", id="no-expression"),

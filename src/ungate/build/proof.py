@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ungate.build.demangle import family
 from ungate.build.sass import Effect, Image, Kernel
+from ungate.errors import shell
 from ungate.model import Artifact, Finding
 from ungate.plain import counted
 
@@ -136,19 +137,28 @@ def _have(number: int, noun: str) -> str:
     return f"{counted(number, noun)} {'has' if number == 1 else 'have'}"
 
 
-def shadowed(library: Path, held: Sequence[str] | None, target: str, package: str) -> Finding:
-    """The finding that a package loads a prebuilt library and never compiles the sources that an edit changes."""
+def shadowed(library: Path, held: Sequence[str] | None, target: str, package: str, owner: str) -> Finding:
+    """The finding that a package loads a prebuilt library and never compiles the sources that an edit changes.
+
+    ``owner`` is the distribution that brought the library, empty where that is not known.
+    """
     if held is None:
         holds = "what it holds code for is not known"
     else:
         reach = "" if target in held else f", not for {target}"
         holds = f"it holds code for {' '.join(held) or 'no GPU'}{reach}"
+    if owner and owner != package:
+        advice = f"Take the prebuilt modules out of the serving environment: pip uninstall {owner}"
+    elif owner:
+        advice = f"{owner} brings it itself; build {owner} from its sources with the edits: ungate patch export RECIPE"
+    else:
+        advice = f"See whose it is, then take it out of the serving environment: ls -l {shell(library)}"
     return Finding(
         rule="prebuilt-library",
         severity="danger",
         what=f"{package} loads the prebuilt {library.name} instead of compiling these sources; no edit reaches it.",
         evidence=f"{library}: {holds}",
-        advice="Take the prebuilt modules out of the serving environment: pip uninstall flashinfer-jit-cache",
+        advice=advice,
         file=str(library),
     )
 

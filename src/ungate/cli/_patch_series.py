@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host.environment import Environment
 from ungate.host.packages import Package
 from ungate.host.progress import Report
@@ -40,11 +40,18 @@ def series_for(
 
 
 def series_of_policy(
-    path: Path, environment: Environment, target: str | None, row_bytes: int | None, report: Report
+    path: Path,
+    environment: Environment,
+    target: str | None,
+    row_bytes: int | None,
+    report: Report,
+    source: str | None = None,
 ) -> tuple[Series, tuple[Package, ...], ScanResult, Policy, tuple[str, ...]]:
     """The series that opens a policy's feature where the policy uses it, and what of the policy has no place.
 
-    Refusal where the policy was measured with other versions or for another target.
+    ``source`` is the recipe's file where the policy is about one of the user's own: which file is read is for the user
+    to say and not for the policy. Refusal where the two are about different features, and where the policy was
+    measured with other versions or for another target.
     """
     from ungate import recipes
     from ungate.host.packages import find
@@ -52,6 +59,8 @@ def series_of_policy(
     from ungate.patch import open_series
     from ungate.patch.restrict import restrict
     from ungate.pipeline import prepare
+    from ungate.pipeline.commands import command
+    from ungate.pipeline.commands import named as named_recipe
     from ungate.pipeline.reading import to_open
 
     policy = policies.read(path)
@@ -61,19 +70,25 @@ def series_of_policy(
             f"The policy {path} was measured on {chosen}, not on {target}.",
             "Measure there: ungate run RECIPE -- SERVER COMMAND",
         )
-    if policy.feature not in recipes.names():
+    if source is None and policy.feature not in recipes.names():
         raise Refusal(
             f"The policy {path} is about {policy.feature}, which is no recipe that comes with ungate.",
-            f"The recipes are: {', '.join(recipes.names())}.",
+            f"Name its file too: ungate patch push RECIPE.toml --policy {shell(path)}",
         )
-    recipe = recipes.load(policy.feature)
+    recipe = recipes.load(source or policy.feature)
+    if recipe.name != policy.feature:
+        raise Refusal(
+            f"The policy {path} is about {policy.feature}, and {source} about {recipe.name}.",
+            f"Name the recipe that it was measured with: ungate patch push RECIPE.toml --policy {shell(path)}",
+        )
+    again = named_recipe(recipe)
     packages = tuple(find(environment, name) for name in recipe.packages)
     for package in packages:
         measured = policy.packages.get(package.name, package.version)
         if measured != package.version:
             raise Refusal(
                 f"The policy {path} was measured with {package.name} {measured}, and {package.version} is installed.",
-                f"Measure again: ungate run {policy.feature} -- SERVER COMMAND",
+                f"Measure again: ungate run {again} -- SERVER COMMAND",
             )
     found, chain, _ = prepare(recipe, packages, chosen, report)
     gates = to_open(chain)
@@ -85,7 +100,7 @@ def series_of_policy(
     if lost := next(((gate, why) for gate, why in series.refused if gate.id in {*where.when, *where.entries}), None):
         raise Refusal(
             f"The policy cannot be written at {lost[0].file}:{lost[0].line}: {lost[1]}.",
-            f"See the series without it: ungate patch diff {policy.feature} --target {policy.target}",
+            f"See the series without it: {command('patch diff', recipe, environment, chosen)}",
         )
     return series, packages, found, policy, where.unsaid
 
@@ -117,8 +132,13 @@ def top_root(environment: Environment) -> Path:
     return max(filled, key=lambda root: filled[root][-1].at)
 
 
-def checked(series: Series, packages: tuple[Package, ...], before: ScanResult | None, report: Report) -> None:
-    """Scan the packages as they would be, and refuse the series where the scanner does not agree with it."""
+def checked(
+    series: Series, packages: tuple[Package, ...], before: ScanResult | None, again: str, report: Report
+) -> None:
+    """Scan the packages as they would be, and refuse the series where the scanner does not agree with it.
+
+    ``again`` is the command that shows the series.
+    """
     import tempfile
 
     from ungate.host.packages import below
@@ -134,5 +154,5 @@ def checked(series: Series, packages: tuple[Package, ...], before: ScanResult | 
     if findings:
         raise Refusal(
             f"After the edits the scanner does not agree, so nothing was pushed: {findings[0].what}",
-            f"See the edits: ungate patch diff {series.name} --json",
+            f"See the edits: {again} --json",
         )

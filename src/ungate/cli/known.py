@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ungate.cli.options import environment_options, json_option, target_option
-from ungate.cli.output import document, paper, plain
+from ungate.cli.output import document, notes, paper, plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["known"]
 
 _STYLES = {"keep": "green", "faster": "green", "inconclusive": "yellow", "mixed": "yellow"}
+_ALIKE = 0.85  # difflib's ratio; two recipes' names may have a part in common
 _HOLDS = {True: "holds here", False: "reopened", None: "may hold here"}
 
 
@@ -38,7 +39,8 @@ def known(
     """Say what is known of FEATURE (a recipe's name, or words): own runs first, then public results.
 
     Each comes with the condition that makes it worth trying again. With --site or --python versions are compared, and a
-    result that they exclude is left out or said to be reopened; what is not known here excludes nothing.
+    result that they exclude is left out or said to be reopened; what is not known here excludes nothing. A ledger that
+    cannot be read is told on stderr, and own is null in the document.
     """
     from ungate import recipes
     from ungate.errors import Refusal
@@ -57,14 +59,50 @@ def known(
     here = load(facts) if facts else _facts()
     words = described(recipes.load(feature)) if feature in recipes.names() or feature.endswith(".toml") else feature
     name = recipes.load(feature).name if words != feature else feature
-    own = past(Ledger.here().runs(), name, goal, versions, here)
+    try:
+        own = past(Ledger.here().runs(), name, goal, versions, here)
+        unread = False
+    except Refusal as refusal:
+        notes().print(f"Own runs are not known: {refusal.what}\n{refusal.next_step}", style="yellow", markup=False)
+        own, unread = (), True
     public = matching(words, goal, versions, topology_of(here))
+    if words == feature and not own:
+        _spelt(feature, recipes.names(), found=bool(public))
     if as_json:
-        document({"feature": name, "target": target, "own": [_own(each) for each in own], "public": plain(public)})
+        document(
+            {
+                "feature": name,
+                "target": target,
+                "own": None if unread else [_own(each) for each in own],
+                "public": plain(public),
+            }
+        )
         return 0
     for part in _told(name, words != feature, own, public):
         paper().print(part)
     return 0
+
+
+def _spelt(feature: str, recipes: Sequence[str], *, found: bool) -> None:
+    """Refuse a misspelt recipe, and misspelt words that find nothing; where others of them find something, warn."""
+    import difflib
+
+    from ungate.errors import Refusal, shell
+    from ungate.record.spelling import misspelt
+
+    if near := difflib.get_close_matches(feature, recipes, 1, _ALIKE):
+        raise Refusal(f"There is no recipe named '{feature}'.", f"Did you mean this one: ungate known {near[0]}")
+    meant = misspelt(feature, recipes)
+    if not meant:
+        return
+    told = ", ".join(f"'{word}' (like '{other}')" for word, other in meant.items())
+    better = feature.lower()
+    for word, other in meant.items():
+        better = better.replace(word, other)
+    again = f"ungate known {shell(better)}"
+    if not found:
+        raise Refusal(f"Nothing is known of '{feature}', and no result here speaks of {told}.", f"Try: {again}")
+    notes().print(f"No result speaks of {told}. Did you mean: {again}", style="yellow", markup=False)
 
 
 def _facts() -> HostFacts:
@@ -95,7 +133,7 @@ def _told(name: str, recipe: bool, own: Sequence[Past], public: Sequence[KnownMa
 
     if not own and not public:
         next_step = f"ungate run {name} -- SERVER COMMAND" if recipe else f"ungate why '{name}'"
-        yield f"Nothing is known of {name}. Find out: {next_step}"
+        yield f"Nothing is known of '{name}'. Find out: {next_step}"
         return
     if own:
         yield Text("Own runs", style="bold underline")

@@ -109,12 +109,21 @@ def _have_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be text
 
 
+def _tell_unkept(code: object) -> None:
+    """Warn on stderr where a result was told and the cache could not be written: the next one takes as long again."""
+    keeping = sys.modules.get("ungate.host.keeping")
+    if keeping and (warning := keeping.warned()) and code in (None, Exit.DONE, Exit.FINDINGS, Exit.INCONCLUSIVE):
+        with contextlib.suppress(OSError):
+            print(f"warning: {warning}", file=sys.stderr)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (0, 1, 2, 3 or 130); a command returns an int or None."""
     _end_politely()
     _have_streams()
     _begin_anew()
     words = sys.argv[1:] if arguments is None else arguments
+    code: object = Exit.ERROR
     try:
         code = app.main(arguments, prog_name="ungate", standalone_mode=False)
     except Refusal as refusal:
@@ -142,6 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
         told = f"This is a fault of ungate itself ({f'{type(error).__name__}: {error}'.rstrip(': ')})."
         return _say(words, Exit.ERROR, told, "Report it with the lines above and: ungate doctor --json")
     finally:
+        _tell_unkept(code)
         _leave_by_code()
     return code if isinstance(code, int) else Exit.DONE
 

@@ -19,7 +19,7 @@ _policy_option = click.option(
     "--policy",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Open the feature of a policy, and only where the policy uses it; instead of SERIES.",
+    help="Open the feature of a policy only where the policy uses it; SERIES is then its recipe, if that is a file.",
 )
 _row_option = click.option(
     "--row-bytes",
@@ -87,13 +87,13 @@ def _asked(
     """The series that was named, by itself or by a policy; what the policy could not say; how it is switched on."""
     from ungate.cli._patch_series import series_for, series_of_policy
 
-    if (series is None) == (policy is None):
-        raise click.UsageError("Name one of the two: SERIES, or --policy FILE.")
+    if series is None and policy is None:
+        raise click.UsageError("Name a SERIES, or a policy: --policy FILE.")
     with progress() as report:
         if policy is None:
             assert series is not None
             return *series_for(series, environment, target, report), (), ()
-        made, packages, found, read, unsaid = series_of_policy(policy, environment, target, row_bytes, report)
+        made, packages, found, read, unsaid = series_of_policy(policy, environment, target, row_bytes, report, series)
     switched = (*(f"{name}={value}" for name, value in read.environment.items()), *read.arguments)
     return made, packages, found, tuple(f"not written: {each}" for each in unsaid), switched
 
@@ -148,7 +148,12 @@ def push(
     environment = resolve(site, python)
     made, packages, found, unsaid, switched = _asked(series, policy, row_bytes, environment, target)
     with progress() as report:
-        checked(made, packages, found, report)
+        words = [
+            "ungate patch diff",
+            *([shell(series)] if series else []),
+            *(["--policy", shell(policy)] if policy else []),
+        ]
+        checked(made, packages, found, " ".join(words), report)
         pushed = stack.push(made, packages, deadline_s=wait)
     standing = stack.applied(pushed.root) if not pushed.done else ()
     # What it opens is open: nothing then tells the bounds and the target of the one that stands from this one's.

@@ -90,7 +90,7 @@ def add(
     from ungate.record.rows import cell
 
     if recipe is not None:
-        recipes.load(recipe)
+        recipe = recipes.load(recipe).file or recipe  # whole: 'ungate run --next' may be given in another folder
     words = (criterion or (_criterion(recipe, cells, min_effect) if recipe else "")).strip()
     if not content.strip() or not words:
         raise Refusal(

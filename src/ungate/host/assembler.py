@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ungate.errors import Refusal
-from ungate.host import children, files, toolchain
+from ungate.host import children, toolchain
 from ungate.host.folders import cache_dir
+from ungate.host.keeping import keep
 from ungate.model import Target
 
 __all__ = ["available", "refusals"]
@@ -77,7 +78,7 @@ def refusals(pieces: Sequence[str], target: Target) -> tuple[str | None, ...] | 
             return None
         kept = {**_load(store), **judged}  # read again: another process may have written meanwhile
         newest = dict(list(kept.items())[-_KEPT:])
-        files.write(store, json.dumps(newest, separators=(",", ":")).encode())
+        keep(store, json.dumps(newest, separators=(",", ":")).encode())
     return tuple(kept[key] or None for key in keys)
 
 

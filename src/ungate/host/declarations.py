@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ungate.errors import Refusal
-from ungate.host import children, files, toolchain
+from ungate.host import children, toolchain
 from ungate.host.folders import cache_dir
+from ungate.host.keeping import keep
 from ungate.model import Target
 
 __all__ = ["available", "declared"]
@@ -45,7 +46,7 @@ def declared(names: Sequence[str], target: Target) -> frozenset[str] | None:
         if found is None:
             return None
         kept = {**_load(store), **found}
-        files.write(store, json.dumps(kept, separators=(",", ":")).encode())
+        keep(store, json.dumps(kept, separators=(",", ":")).encode())
     return frozenset(name for name in names if kept.get(name))
 
 

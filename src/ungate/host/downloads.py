@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from ungate.errors import Refusal
+from ungate.errors import Refusal, shell
 from ungate.host import children
 
 __all__ = ["DEADLINE_S", "by_pip", "by_uv", "have_pip", "uv"]
@@ -28,6 +28,7 @@ _CONNECTION = re.compile(
     r"|dns error|Failed to fetch|operation timed out|\b(?:403|407|429|5\d\d) (?:Client|Server) Error",
     re.IGNORECASE,
 )
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded|os error (?:28|122)\b")
 _QUICK = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
 
 
@@ -51,7 +52,8 @@ def by_pip(requirement: Requirement, into: Path) -> Path:
         return found[0]
     if outcome.timed_out:
         raise _too_slow(requirement)
-    raise _pip_refusal(requirement, log.read_text(encoding="utf-8", errors="replace"))
+    said = log.read_text(encoding="utf-8", errors="replace")
+    raise _no_room(requirement, into) if _full(into, said) else _pip_refusal(requirement, said)
 
 
 def by_uv(requirement: Requirement, into: Path) -> Path:
@@ -69,6 +71,8 @@ def by_uv(requirement: Requirement, into: Path) -> Path:
         return target
     if outcome.timed_out:
         raise _too_slow(requirement)
+    if _full(into, outcome.output):
+        raise _no_room(requirement, into)
     raise _uv_refusal(requirement, outcome.output)
 
 
@@ -114,6 +118,18 @@ def _unknown_version(requirement: Requirement, quote: str, known: list[str]) -> 
         f"'{requirement.name}' has no version that fits '{requirement.specifier}': {quote}{newest}",
         f"Choose another one: {requirement.name}=={known[-1] if known else 'VERSION'}",
     )
+
+
+def _no_room(requirement: Requirement, into: Path) -> Refusal:
+    return Refusal(
+        f"'{requirement}' could not be downloaded: no space is left for it in {into}.",
+        f"Make room there, or name another folder: df -h {shell(into)}; export UNGATE_CACHE_DIR=DIR",
+    )
+
+
+def _full(folder: Path, said: str) -> bool:
+    """Whether the disk is what ended a download: the installer says so, or could not even write that it does."""
+    return bool(_NO_SPACE.search(said)) or shutil.disk_usage(folder).free == 0
 
 
 def _failed(requirement: Requirement, quote: str) -> Refusal:

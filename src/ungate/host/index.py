@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 
 from ungate.errors import Refusal, shell
 from ungate.host import downloads, packages, scripts, wheel
-from ungate.host.folders import cache_dir
+from ungate.host.folders import cache_dir, made
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
 
@@ -79,7 +79,7 @@ def _locked(shelf: Path, requirement: Requirement) -> Iterator[None]:
 
     lock = shelf.parent / ".locks" / shelf.name
     try:
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        made(lock.parent, "UNGATE_CACHE_DIR")
         with FileLock(lock, timeout=_LOCK_S):
             yield
     except Timeout:

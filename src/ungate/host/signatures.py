@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ungate.host.files import write
 from ungate.host.folders import cache_dir
+from ungate.host.keeping import keep
 
 __all__ = ["Signatures"]
 
@@ -57,5 +57,4 @@ class Signatures:
         """Keep what was learnt; that there is no room for it is no error."""
         if self._new:
             rows = {"format": _FORMAT, "info": str(info.resolve()), "files": self._known}
-            with contextlib.suppress(OSError):
-                write(self._path, json.dumps(rows, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+            keep(self._path, json.dumps(rows, separators=(",", ":")).encode("utf-8", "surrogatepass"))

@@ -6,7 +6,7 @@ starts a process or knows another module of ungate except :mod:`ungate.errors`.
 
 from __future__ import annotations
 
-from ungate.model.campaigns import Arm, Cell, Decision, Recipe, Sample, Task, Variant, Verdict
+from ungate.model.campaigns import DECIDING, Arm, Cell, Decision, Recipe, Sample, Task, Variant, Verdict
 from ungate.model.findings import Finding, KnownMatch, KnownResult
 from ungate.model.gates import Chain, Form, Gate, Hop, Reached, ScanResult, Sense, Status, Unread
 from ungate.model.patches import Artifact, Edit, Series
@@ -14,6 +14,7 @@ from ungate.model.policies import Place, Policy, PolicyRow
 from ungate.model.targets import KNOWN_ARCHS, ArchSet, Target
 
 __all__ = [
+    "DECIDING",
     "KNOWN_ARCHS",
     "ArchSet",
     "Arm",

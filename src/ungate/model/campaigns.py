@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-__all__ = ["Arm", "Cell", "Decision", "Recipe", "Sample", "Task", "Variant", "Verdict"]
+__all__ = ["DECIDING", "Arm", "Cell", "Decision", "Recipe", "Sample", "Task", "Variant", "Verdict"]
+
+DECIDING = ("output_tokens_per_second", "requests_per_second")
+"""The metrics that a verdict may be made from: more of them is better. Latencies are measured and judged beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class Recipe:
 
     Without ``entries`` there is no gate to open: the arms differ by environment, arguments or releases alone.
     ``baseline`` is what the baseline has beside the user's command, ``arms`` are further arms that are compared with
-    it, ``ablations`` what to change in a candidate that lost, one at a time, to find out why.
+    it, ``ablations`` what to change in a candidate that lost, one at a time, to find out why. ``file`` is the absolute
+    path that it was read from, empty for one of ungate's own: a command calls it by that, since its name finds nothing.
     """
 
     name: str
@@ -66,10 +70,11 @@ class Recipe:
     needs_peer_access: bool = False
     instead: str = ""  # what helps where this feature cannot
     cells: tuple[Cell, ...] = ()
-    metric: str = "output_tokens_per_second"
+    metric: str = DECIDING[0]
     baseline: Variant = field(default_factory=lambda: Variant("baseline"))
     arms: tuple[Variant, ...] = ()
     ablations: tuple[Variant, ...] = ()
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,13 +71,13 @@ def changed(series: Series, packages: Sequence[Package]) -> dict[str, tuple[Path
         if sha256(data) != series.before[file]:
             raise Refusal(
                 f"{path} is not the file that the series '{series.name}' was made for (its sha256 differs).",
-                f"Make the series again from what is installed: ungate patch diff {series.name}",
+                "Make the series again from what is installed: ungate patch diff RECIPE",
             )
         after = apply(data, edits)
         if sha256(after) != series.after[file]:
             raise Refusal(
                 f"The edits of '{series.name}' do not give the content that it names for {file}.",
-                f"Make the series again: ungate patch diff {series.name}",
+                "Make the series again: ungate patch diff RECIPE",
             )
         found[file] = (path, data, after)
     return found

@@ -138,7 +138,7 @@ def _make(
     except OSError as error:
         raise Refusal(
             f"The overlay at {arm} could not be made: {error}.",
-            "Make room or choose another place: UNGATE_CACHE_DIR=DIR ungate run …",
+            "Make room or choose another place: export UNGATE_CACHE_DIR=DIR",
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)

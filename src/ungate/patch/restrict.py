@@ -85,7 +85,7 @@ def _runs(used: Mapping[int, bool]) -> Iterator[_Range]:
 def _no_room(policy: Policy, why: str) -> Refusal:
     return Refusal(
         f"The policy of {policy.feature} cannot be written into the packages: {why}.",
-        f"Leave it closed, or open it everywhere: ungate patch push {policy.feature} --target {policy.target}",
+        f"Leave it closed, or open it everywhere: ungate patch push RECIPE --target {policy.target}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ungate.errors import Refusal
 from ungate.host import packages as installed
@@ -11,6 +12,7 @@ from ungate.host.facts import HostFacts
 from ungate.host.folders import cache_dir
 from ungate.host.progress import Report, silent
 from ungate.model import Artifact, Finding, KnownMatch, Recipe, Series, Target
+from ungate.pipeline.commands import command
 from ungate.pipeline.confirming import confirm
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.reading import follow, to_open
@@ -77,7 +79,7 @@ def ask(
         raise Refusal(
             f"{', '.join(sorted(strangers))} is no closed gate of {recipe.name} for {target}; "
             f"closed are {listed or 'none'}.",
-            f"See the ids: ungate why {recipe.name} --target {target} --json",
+            f"See the ids: {command('why', recipe, environment, target)} --json",
         )
     return ungate.check.check(
         chain,
@@ -113,13 +115,14 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     if not closed:
         flag = f" Switch it on with {request.recipe.flag}." if request.recipe.flag else ""
         return replace(records, stopped=f"every gate already lets {request.target} through: nothing to open.{flag}")
+    again = partial(command, recipe=request.recipe, environment=request.environment, target=request.target)
     context.report("computing the edits")
     series = ungate.patch.open_series(request.recipe.name, closed, request.target, records.packages)
     if series.refused and not series.edits:
         gate, why = series.refused[0]
         raise Refusal(
             f"No gate of {request.recipe.name} can be opened: {gate.file}:{gate.line}: {why}.",
-            f"See the whole chain: ungate why {request.recipe.name} --target {request.target}",
+            f"See the whole chain: {again('why')}",
         )
     context.report("copying the packages into an overlay")
     overlay = create(series, records.packages, cache_dir() / "overlays", base=base_environment(request))
@@ -134,7 +137,7 @@ def patch(request: Request, records: Records, context: Context) -> Records:
     if worst := next((finding for finding in found if finding.severity == "danger"), None):
         raise Refusal(
             f"The edited copy does not hold: {worst.what}",
-            f"Nothing was installed. Look at it: ungate patch diff {request.recipe.name} --target {request.target}",
+            f"Nothing was installed. Look at it: {again('patch diff')}",
         )
     context.report("checking that the installed files are as they were")
     pristine = tuple((package.name, _unchanged(package, series)) for package in records.packages)
@@ -203,5 +206,5 @@ def _broken(artifact: Artifact, request: Request) -> Finding | None:
         what = f"{artifact.hollow} of {artifact.kernels} kernels in {name} have no body"
     else:
         return None
-    advice = f"See what stays closed: ungate check {request.recipe.name} --target {request.target}"
+    advice = f"See what stays closed: {command('check', request.recipe, request.environment, request.target)}"
     return Finding("hollow-binary", "terminal", what, advice, evidence=artifact.note)

@@ -22,6 +22,7 @@ from ungate.host.folders import cache_dir
 from ungate.host.packages import Package
 from ungate.host.progress import Report, silent
 from ungate.model import Artifact, Finding, Recipe, Series, Target
+from ungate.pipeline.commands import command
 from ungate.pipeline.reading import prepare
 
 __all__ = ["Proof", "UnitProof", "opened", "prove"]
@@ -67,7 +68,7 @@ def opened(
         if missing := [prefix for prefix in only if not any(gate.id.startswith(prefix) for gate in chosen)]:
             raise Refusal(
                 f"No gate of {recipe.name} has the id {', '.join(missing)}.",
-                f"See the ids: ungate why {recipe.name} --target {target} --json",
+                f"See the ids: {command('why', recipe, env, target)} --json",
             )
         series = ungate.patch.open_series(recipe.name, chosen, target, packages)
     if not series.edits:
@@ -130,13 +131,21 @@ def prove(
     goal = effective_target(module, target)
     gates = {edit.file: edit.gate for edit in series.edits} if series else {}
     before = builds / "installed" if series else None
+    advice = f"See what closes them, and open it too: {command('check', recipe, env, goal)}"
     proved = tuple(
-        _unit(recipe, package, one, goal, gates, compared.get(one.source), before, report) for one in compiled
+        _unit(advice, package, one, goal, gates, compared.get(one.source), before, report) for one in compiled
     )
     general = tuple(
-        proof.shadowed(library, cubins.archs(library), str(goal), module.package) for library in module.prebuilt
+        proof.shadowed(library, cubins.archs(library), str(goal), module.package, _owner(env, library))
+        for library in module.prebuilt
     )
     return Proof(module, goal, edited, proved, general)
+
+
+def _owner(env: Environment, file: Path) -> str:
+    """The distribution that brought a file; empty where none of the environment did."""
+    there = installed.installed(env)
+    return next((p.name for p in there if any(file.is_relative_to(p.root / top) for top in p.tops)), "")
 
 
 def _installed(env: Environment, name: str) -> Package | None:
@@ -144,7 +153,7 @@ def _installed(env: Environment, name: str) -> Package | None:
 
 
 def _unit(
-    recipe: Recipe,
+    advice: str,
     package: Package,
     one: Compiled,
     target: Target,
@@ -157,7 +166,6 @@ def _unit(
         return UnitProof(one, None, (), tuple(_complaints(package, one, gates)))
     report(f"reading the kernels of {one.source.name}")
     images = sass.read(one.cubin, report=report)
-    advice = f"See what closes them, and open it too: ungate check {recipe.name} --target {target}"
     (other,) = sass.read(reference) if reference else (None,)
     findings = tuple(finding for image in images for finding in proof.hollow(image, advice, other))
     if before is not None and (before / one.cubin.name).exists():

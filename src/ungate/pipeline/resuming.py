@@ -21,6 +21,7 @@ from ungate.host.folders import cache_dir
 from ungate.host.packages import canonical, versions
 from ungate.judge.interval import Prior
 from ungate.pipeline.codec import pack, unpack
+from ungate.pipeline.commands import command
 from ungate.pipeline.environment import base_environment
 from ungate.pipeline.records import Records, Request
 from ungate.record import Ledger, Row
@@ -57,7 +58,7 @@ def remember(
 def begun(row: Row) -> Begun:
     """The run of a ledger's row as it was begun; Refusal where it cannot be gone on with."""
     place = Path(row.folder) / _REQUEST
-    anew = f"Begin it anew: ungate run {row.recipe}"
+    anew = f"Begin it anew, {row.recipe} being its recipe: ungate run RECIPE"
     if not row.folder:
         raise Refusal(f"Run {row.id} was imported from another machine, so it cannot go on here.", anew)
     try:
@@ -178,7 +179,7 @@ def still_stands(request: Request, records: Records) -> None:
             raise Refusal(
                 f"{package.name} is no longer at {package.version} ({version or 'not installed'}), "
                 "so what was measured would be of two different things.",
-                f"Begin the run anew: ungate run {request.recipe.name}",
+                f"Begin the run anew: {command('run', request.recipe, request.environment, request.target)}",
             )
     series = records.series
     if series is None:

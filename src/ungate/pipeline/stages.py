@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from ungate.errors import Refusal, shell
 from ungate.model import Recipe
 from ungate.pipeline import elsewhere, opening, reading
+from ungate.pipeline.commands import named
 from ungate.pipeline.records import Context, Records, Request, Stage
 from ungate.pipeline.telling import tell
 
@@ -70,7 +71,7 @@ def stages_of(recipe: Recipe, until: str, command: Sequence[str]) -> tuple[Stage
     if serving and not command:
         raise Refusal(
             "From the stage 'launch' on, a run needs the server's command line after '--'.",
-            f"Add it: ungate run {recipe.name} -- SERVER COMMAND, or stop before that: --until build",
+            f"Add it: ungate run {named(recipe)} -- SERVER COMMAND, or stop before that: --until build",
         )
     if serving and not recipe.cells:
         raise Refusal(

@@ -8,11 +8,14 @@ from dataclasses import replace
 from ungate.errors import shell
 from ungate.host.files import write
 from ungate.model import Decision
+from ungate.pipeline.commands import command, named, where
 from ungate.pipeline.policies import NAME, tensor_parallel
 from ungate.pipeline.records import Context, Records, Request
 from ungate.plain import plain
 
 __all__ = ["fingerprint", "following", "reopen", "tell"]
+
+_MOST_PAIRS = 32  # that every command takes
 
 
 def tell(request: Request, records: Records, context: Context) -> Records:
@@ -70,6 +73,7 @@ def following(request: Request, records: Records) -> list[str]:
     if not records.verdicts:
         return [*_open_elsewhere(request, records), *_needs(request, records)]
     several = len({verdict.arm for verdict in records.verdicts}) > 1
+    more = min(2 * records.plan.pairs, _MOST_PAIRS) if records.plan is not None else _MOST_PAIRS
     sentences = []
     for verdict in records.verdicts:
         cell = f"{verdict.cell}, {verdict.arm}" if several else str(verdict.cell)
@@ -83,7 +87,9 @@ def following(request: Request, records: Records) -> list[str]:
             case Decision.INCONCLUSIVE if verdict.ratio is None:
                 sentences.append(f"{cell}: not measured. Mend what the reason names, then run it again.")
             case Decision.INCONCLUSIVE:
-                sentences.append(f"{cell}: undecided. More pairs of starts narrow the interval: --pairs N")
+                sentences.append(
+                    f"{cell}: undecided. More pairs narrow the interval: the same command with --pairs {more}"
+                )
     return [*sentences, *_permanent(request, records)]
 
 
@@ -92,7 +98,7 @@ def _permanent(request: Request, records: Records) -> list[str]:
     policy = records.policy
     if policy is None or policy.nowhere:
         return []
-    name, target = request.recipe.name, request.target
+    push = command("patch push", request.recipe, request.environment, request.target)
     if not request.recipe.entries or (records.chain is not None and records.series is None):
         words = " ".join([*(f"{key}={value}" for key, value in policy.environment.items()), *policy.arguments])
         if not words:
@@ -101,8 +107,10 @@ def _permanent(request: Request, records: Records) -> list[str]:
             return [f"Start the server with {words} only where it helps: see {request.folder / NAME}"]
         return [f"Make it permanent: start the server with {words}."]
     if policy.everywhere:
-        return [f"Make it permanent: ungate patch push {name} --target {target}"]
-    return [f"Make it permanent where it helps: ungate patch push --policy {shell(request.folder / NAME)}"]
+        return [f"Make it permanent: {push}"]
+    source = f" {named(request.recipe)}" if request.recipe.file else ""
+    policy_file = f"{shell(request.folder / NAME)}{where(request.environment)}"
+    return [f"Make it permanent where it helps: ungate patch push{source} --policy {policy_file}"]
 
 
 def _open_elsewhere(request: Request, records: Records) -> list[str]:
@@ -116,12 +124,7 @@ def _open_elsewhere(request: Request, records: Records) -> list[str]:
 
 def _again(request: Request) -> str:
     """The run command up to its target, on the same environment."""
-    environment = request.environment
-    if environment.python is not None:
-        where = f" --python {shell(environment.python)}"
-    else:
-        where = f" --site {shell(environment.roots[0])}" if len(environment.roots) == 1 else ""
-    return f"ungate run {request.recipe.name}{where} --target {request.target}"
+    return command("run", request.recipe, request.environment, request.target)
 
 
 def _needs(request: Request, records: Records) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 from ungate.errors import Refusal
@@ -47,7 +48,7 @@ def load(name_or_path: str | Path) -> Recipe:
             f"The recipe {path} has {count}: {'; '.join(found)}.",
             f"Compare it with one that works: {_FOLDER / names()[0]}.toml",
         )
-    return recipe(table)
+    return replace(recipe(table), file="" if path.parent == _FOLDER else str(path.absolute()))
 
 
 def _path(text: str) -> Path:

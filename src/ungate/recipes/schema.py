@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from ungate.model import Cell, Recipe, Variant
+from ungate.model import DECIDING, Cell, Recipe, Variant
 
 __all__ = ["problems", "recipe"]
 
@@ -32,6 +32,12 @@ def _compiles(text: str) -> str:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(f"'{text}' is no regular expression ({error})") from None
+    return text
+
+
+def _decides(text: str) -> str:
+    if text not in DECIDING:
+        raise ValueError(f"a verdict is not made from '{text}', but from {' or '.join(DECIDING)}")
     return text
 
 
@@ -94,7 +100,7 @@ class _Recipe(BaseModel):
     needs_peer_access: bool = False
     instead: str = ""
     cells: list[_Cell] = []
-    metric: _Word = "output_tokens_per_second"
+    metric: Annotated[_Word, AfterValidator(_decides)] = DECIDING[0]
     baseline: _Side = Field(default_factory=_Side)
     arms: list[_Variant] = []
     ablations: list[_Ablation] = []
@@ -126,7 +132,8 @@ def problems(table: dict[str, object]) -> list[str]:
 def _told(detail: Any) -> str:
     where = ".".join(str(part) for part in detail["loc"])
     words = _WORDS.get(detail["type"], "")
-    what = words.format(**detail.get("ctx", {})) if words else detail["msg"][:1].lower() + detail["msg"][1:]
+    said = detail["msg"].removeprefix("Value error, ")
+    what = words.format(**detail.get("ctx", {})) if words else said[:1].lower() + said[1:]
     if not where:
         return what
     return f"{where} {what}" if words else f"{where}: {what}"

@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from ungate.host.facts import HostFacts
 from ungate.model import KnownMatch, KnownResult, Recipe, Target
 
-__all__ = ["OUTCOMES", "TOPOLOGIES", "described", "known", "matching", "topology_of"]
+__all__ = ["OUTCOMES", "TOPOLOGIES", "described", "known", "matching", "topology_of", "words"]
 
 _FILE = Path(__file__).parent / "known.toml"
 OUTCOMES = ("wrong", "hang", "crash", "slower", "mixed", "refused", "faster")
@@ -78,10 +78,10 @@ def matching(
     the installed distributions (None: not known), ``topology`` is one of :data:`TOPOLOGIES`. What is not known
     excludes nothing and is named in the match.
     """
-    words = _words(feature)
+    asked = words(feature)
     found = []
     for result in known():
-        if not any(_words(phrase) <= words for phrase in result.features):
+        if not any(words(phrase) <= asked for phrase in result.features):
             continue
         if target is not None and result.archs and target.number not in result.archs:
             continue
@@ -99,7 +99,8 @@ def matching(
     return tuple(sorted(found, key=lambda match: (OUTCOMES.index(match.result.outcome), _newest(match.result.date))))
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text by which results are found, in lower case and in one spelling."""
     text = text.lower()
     for spelling, word in _SPELLINGS:
         text = spelling.sub(word, text)

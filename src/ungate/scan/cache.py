@@ -17,6 +17,7 @@ from typing import Any
 
 import ungate
 from ungate.host.folders import cache_dir
+from ungate.host.keeping import unkept
 from ungate.model import ArchSet, Form, Gate, ScanResult, Sense, Unread
 from ungate.scan.select import Source
 
@@ -119,5 +120,5 @@ def store(name: str, answer: ScanResult) -> None:
         older = sorted(folder.glob("*.answer"), key=lambda path: path.stat().st_mtime)
         for old in older[:-_KEPT]:
             old.unlink(missing_ok=True)
-    except OSError:
-        return
+    except OSError as error:
+        unkept(error)
