@@ -88,6 +88,7 @@ SAMPLES = (
     Nothing("matrix-layout", 'bool f(int major) { return a_major == "k" && num_sms >= 90 && smem_per_sm >= 100; }\n'),
     Nothing("toolkit-macro", "int h() {\n  int major = CUDA_VERSION_MAJOR;\n  if (major >= 12) return 1;  // sm_\n}\n"),
     Nothing("two-sm-mma", "int g(int mma_sm) { if (mma_sm == 2) return 1; return 0; }  // prop.major == 9\n"),
+    Nothing("a size by ten", "int f(int n, int num_sm) { return n / 10 >= 9 && num_sm / 10 > 12; }  // sm_90\n"),
     Nothing("toolkit-major", "int h(int runtime_major) { return cuda_major >= 12 && driver_major >= 12; }  // arch_\n"),
     Finds(
         "whole-expression",
@@ -121,6 +122,20 @@ SAMPLES = (
         "int f(int architecture_major, int architecture_minor) {\n  if (architecture_major != 10) throw 1;\n"
         "  return architecture_minor == 3 && n > 4;\n}\n",
         {2: (100, 103, 107), 3: (103,)},
+    ),
+    Finds(
+        "a major that is worked out in place",
+        "__device__ void f() {\n  static constexpr bool fast = (__CUDA_ARCH__ / 100) >= 10;\n}\n"
+        "int h(int n) {\n  int const sm = getSMVersion();\n  if ((sm / 10) == 12 && n) return 2;\n"
+        "  return getSMVersion() / 10 >= 9;\n}\n",
+        {2: (100, 103, 107, 110, 120, 121), 6: (120, 121), 7: _FROM_90},
+        {2: "(__CUDA_ARCH__ / 100) >= 10"},
+    ),
+    Finds(
+        "a configuration's and a device's",
+        "int f(int sm_) {\n"
+        "  return config.sm_version / 10 == sm_ / 10 || (config.sm_version / 10 == 10 && sm_ / 10 == 11);\n}\n",
+        {2: None},
     ),
     Finds("member", "bool f() {\n  return prop.major == 9;\n}\n", {2: (90,)}),
     Finds(

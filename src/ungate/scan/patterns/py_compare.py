@@ -8,19 +8,25 @@
     utils.py:553  is_sm120a_supported  passes sm_120
 
 The notation is taken from the other side: ``9`` is a major, ``90`` and ``900`` are archs, ``(9, 0)`` is a capability,
-``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left out.
+``"sm_90a"`` a name. ``major`` also names matrix layouts and CUDA versions; those are followed and left out. A major
+below 5 is another maker's: no CUDA of these packages builds for it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ungate.model import KNOWN_ARCHS
 from ungate.scan.asked import asked
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
+from ungate.source.condition import evaluate
 from ungate.source.python.file import PythonFile
 
 __all__ = ["SAMPLES", "find"]
+
+_ANOTHER_MAKERS = re.compile(r"\bmajor == [1-4]\b")
 
 
 @pattern("py-compare", kind="python-capability-compare", language="python", rank=20)
@@ -28,7 +34,11 @@ def find(file: PythonFile) -> Iterator[Draft]:
     """Every test in which something is compared with numbers or names of archs."""
     for question in file.questions:
         if question.compares and question.context != "case":
-            yield asked(file, question, "define" if question.context == "return" else "test")
+            draft = asked(file, question, "define" if question.context == "return" else "test")
+            if _ANOTHER_MAKERS.search(draft.text) is None or any(
+                evaluate(question.condition, arch) is not False for arch in KNOWN_ARCHS
+            ):
+                yield draft
 
 
 _READ = "import torch\nmajor, minor = torch.cuda.get_device_capability()\n"
@@ -45,7 +55,13 @@ SAMPLES = (
     ),
     Nothing("the architecture of a model", 'if config.arch == "LlamaForCausalLM":\n    pass\n'),
     Nothing("what is named like an arch and is none", 'def f(c):\n    return c.pipeline == "sm100"\n'),
+    Nothing("another maker's major", _READ + 'assert major == 3 and minor >= 1, "MP>=31"\n'),
     Nothing("the range of minor numbers", _READ + "assert 0 <= minor < 10\n"),
+    Finds(
+        "a major of old",
+        _READ + "if major == 6:\n    pass\nif major == 3 or major == 9:\n    pass\n",
+        {3: (), 5: (90,)},
+    ),
     Finds("a major number", _READ + "if major == 9:\n    pass\n", {3: (90,)}, {3: "major == 9"}),
     Finds(
         "a named tuple as the bound",

@@ -7,7 +7,7 @@
     compat.py:29  passes sm_100 sm_103 sm_120
 
 Keys are ``"sm_90"``, ``"9.0"``, ``(9, 0)`` or, where the table's name speaks of capabilities or a capability is looked
-up in it, here or in another file, ``90`` or a major.
+up in it, on the spot, in this file or in another, ``90`` or a major.
 A table whose entries are themselves tests is left to its entries.
 """
 
@@ -51,8 +51,11 @@ def _first(keys: Sequence[ast.expr | None]) -> tuple[Form, frozenset[int]] | Non
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every dictionary display whose keys are all capabilities or arch names."""
     named: dict[int, str] = {}
+    on_the_spot: set[int] = set()
     file.questions  # noqa: B018 - asking them is what finds the tables that are looked up
-    for node, scope, unit in file.walk(_TEXT, ast.Assign, ast.AnnAssign, ast.keyword, ast.Dict):
+    for node, scope, unit in file.walk(
+        _TEXT, ast.Assign, ast.AnnAssign, ast.keyword, ast.Dict, ast.Call, ast.Subscript
+    ):
         match node:
             case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=ast.Dict() as value):
                 named[id(value)] = name
@@ -60,6 +63,11 @@ def find(file: PythonFile) -> Iterator[Draft]:
                 named[id(value)] = name
             case ast.keyword(arg=str() as name, value=ast.Dict() as value):
                 named[id(value)] = name
+            case (
+                ast.Call(func=ast.Attribute(value=ast.Dict() as value, attr="get"), args=[index, *_])
+                | ast.Subscript(value=ast.Dict() as value, slice=index)
+            ) if file.differs(index, scope, unit):
+                on_the_spot.add(id(value))
             case ast.Dict(keys=keys, values=values) if keys:
                 listed = members(ast.List([key for key in keys if key is not None], ast.Load()), majors=True)
                 if listed is None:
@@ -68,12 +76,13 @@ def find(file: PythonFile) -> Iterator[Draft]:
                     continue
                 form, archs = listed
                 name = named.get(id(node), "")
-                if form is Form.INT_LIST and not _MEANS.search(name) and not (archs and file.looks_up(name)):
+                meant = id(node) in on_the_spot or _MEANS.search(name) is not None
+                if form is Form.INT_LIST and not meant and not (archs and file.looks_up(name)):
                     continue
                 if (
                     form is Form.STRING_LIST
                     and any(isinstance(key, ast.Constant) and str(key.value).isdigit() for key in keys)
-                    and not (_MEANS.search(name) or file.looks_up(name))
+                    and not (meant or file.looks_up(name))
                 ):
                     continue
                 if any(file.is_test(value, scope, unit) for value in values):
@@ -97,9 +106,16 @@ def find(file: PythonFile) -> Iterator[Draft]:
 
 SAMPLES = (
     Nothing("keys that are sizes", "TABLE = {64: 1, 90: 2}\n"),
+    Nothing("sizes on the spot", "def f(head_dim, capability):\n    return {9: 32, 10: 16}.get(head_dim, 0)\n"),
     Nothing("versions of a package", 'FEATURES = {"2.0": 1, "2.1": 2}\n'),
     Nothing(
         "entries that are tests", 'def f():\n    return {"sm90": has_sm90(), "sm100": has_sm100()}\nhas_sm90 = 1\n'
+    ),
+    Finds(
+        "majors that are looked up on the spot",
+        "import torch\n\ndef f(x, t):\n    major = torch.cuda.get_device_capability(x)[0]\n"
+        "    most = {9: 32, 10: 16}.get(major, 0)\n    return t <= most\n",
+        {5: (90, 100, 103, 107)},
     ),
     Finds(
         "majors that are looked up",

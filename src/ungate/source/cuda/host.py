@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ungate.source.condition import All, Condition, Either, Free, Not, speaks
+from ungate.model import KNOWN_ARCHS
+from ungate.source.condition import All, Condition, Either, Free, Not, Unknown, evaluate, speaks
 from ungate.source.cuda.comments import blank
 from ungate.source.cuda.host_terms import COMPARE, reads_capability, term
 from ungate.source.matcher import matcher
@@ -188,7 +189,7 @@ def _closes(code: str, start: int) -> int:
 _OPERATOR = re.compile(r">=|<=|==|!=|>(?![>=])|<(?![<=])")
 _STEMS = "sm|arch|major|minor|capab|cc|first"
 _SPOTS = matcher(
-    rf"(?:{_STEMS})\w*[\s\\()]*(?:[<>=!]=|[<>])[\s\\]*(?:\w+::)*(?:k?sm_?)?[0-9]"
+    rf"(?:{_STEMS})\w*(?:\(\))?(?:[ ]?/[ ]?100?)?[\s\\()]*(?:[<>=!]=|[<>])[\s\\]*(?:\w+::)*(?:k?sm_?)?[0-9]"
     rf"|[0-9][\s\\()]*(?:[<>=!]=|[<>])[\s\\]*(?:[a-z_][\w.:>()-]*)?(?:{_STEMS})"
     r"|is_major_v\s*<|arch::Sm[0-9]",
     fold=True,
@@ -204,10 +205,14 @@ _INTEREST = re.compile(_STEMS, re.IGNORECASE)
 _BACK, _AHEAD = 110, 90
 
 
+_DIVIDED = re.compile(r" ?/ ?100?[\s\\()]*$")
+
+
 def _word_left(text: str, offset: int) -> str:
-    """The word that ends before an offset, blanks and one pair of parentheses skipped."""
+    """The word that ends before an offset; blanks, parentheses and a division by 10 or 100 are skipped."""
     floor = max(0, offset - 60)
-    at = offset
+    divided = _DIVIDED.search(text, floor, offset)
+    at = offset if divided is None else divided.start()
     while at > floor and (text[at - 1].isspace() or text[at - 1] in "()\\"):
         at -= 1
     end = at
@@ -321,4 +326,6 @@ def comparisons(text: str, skip: Callable[[int], int]) -> Iterator[Comparison]:
         names = tuple(dict.fromkeys(told[1] for _, told in inside))
         first = min((each.start() for each, _ in inside), default=start)
         last = max((each.end() for each, _ in inside), default=end)
+        if len(names) > 1 and all(evaluate(condition, arch) is False for arch in KNOWN_ARCHS):
+            condition = Unknown(text[start:end])  # a configuration's and a device's, ``config == 10 && sm == 11``
         yield Comparison(condition, start, end, first, last, names)

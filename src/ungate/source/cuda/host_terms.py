@@ -29,6 +29,8 @@ _COMPOSITE = rf"{SUBJECT}\s*\*\s*(?P<times>10|100)\s*\+\s*{SUBJECT}(?:\s*\*\s*10
 _NAMED = r"(?:(?:\w+::)*k?[Ss][Mm]_?)?"  # kSM_90 and its like
 COMPARE = re.compile(
     rf"(?P<composite>(?P<paren>\(\s*)?{_COMPOSITE}(?(paren)\s*\)))\s*(?P<op3>>=|<=|==|!=|>|<)\s*(?P<number3>\d{{2,4}})\b"
+    rf"|(?P<paren4>\(\s*)?(?P<quotient>{SUBJECT})\s*/\s*(?P<by>100?)\b(?(paren4)\s*\))"
+    r"\s*(?P<op4>>=|<=|==|!=|>(?!>)|<(?!<))\s*(?P<number4>\d{1,3})\b(?![.'])"
     r"|(?:\w+::)*\bis_major_v\s*<\s*(?P<major>\d{1,2})\s*>"
     rf"|(?P<subject>{SUBJECT})\s*(?P<op1>>=|<=|==|!=|>(?!>)|<(?!<))\s*{_NAMED}(?P<number1>\d{{1,4}})[af]?(?![\w.'])"
     rf"|(?<![\w.'])(?P<number2>\d{{1,4}})\s*(?P<op2>>=|<=|==|!=|>(?!>)|<(?!<))\s*(?P<subject2>{SUBJECT})"
@@ -117,6 +119,12 @@ def term(match: re.Match[str], given: frozenset[str] = frozenset()) -> tuple[Kno
             return None
         times = 1 if match["times"] == "10" else 10
         return _where(lambda arch: arch * times, match["op3"], int(match["number3"]), text), "major"
+    if match["quotient"]:
+        name, number, by = match["quotient"], int(match["number4"]), int(match["by"])
+        whole = _scale(name, number * by, given)
+        if whole is None:
+            return None
+        return _where(lambda arch: whole(arch) // by, match["op4"], number, text), _last(name)[0]
     if match["subject"]:
         name, operator, number = match["subject"], match["op1"], int(match["number1"])
     else:

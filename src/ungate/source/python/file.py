@@ -17,7 +17,7 @@ from ungate.source.python.nodes import around
 from ungate.source.python.questions import Question, questions
 from ungate.source.python.scopes import Scope
 from ungate.source.python.tokens import places, telling
-from ungate.source.python.values import is_answer
+from ungate.source.python.values import ByArch, is_answer
 from ungate.source.reader import Unreadable
 
 __all__ = ["PythonFile"]
@@ -121,6 +121,10 @@ class PythonFile:
     def is_test(self, node: ast.expr, scope: Scope, unit: Unit) -> bool:
         """Whether an expression answers a question about the architecture."""
         return is_answer(self.evaluator.fresh(node, self.frame(node, scope, unit)))
+
+    def differs(self, node: ast.expr, scope: Scope, unit: Unit) -> bool:
+        """Whether an expression has another value for another architecture, as a major number has."""
+        return isinstance(self.evaluator.fresh(node, self.frame(node, scope, unit)), ByArch)
 
     def walk(
         self, holding: Matcher, *kinds: type[ast.AST], naming: bool = False
