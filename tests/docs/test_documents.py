@@ -94,3 +94,28 @@ def test_the_commands_of_a_block_run_one_after_another(block: Block, tmp_path: P
         )
         assert done.returncode in codes, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.wheels
+@pytest.mark.timeout(600)
+def test_the_output_shown_of_the_story_is_what_the_command_prints(story_site: Path, tmp_path: Path) -> None:
+    """Each line of the README, where it is cut short up to there; how long the scan took aside."""
+    command = [sys.executable, "-m", "ungate", "run", "flashinfer-allreduce-fusion", "--site", str(story_site)]
+    done = subprocess.run(
+        [*command, "--target", "sm_120", "--until", "patch"],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "UNGATE_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    printed = _untimed(done.stdout.replace(str(story_site), "site")).splitlines()
+    shown = re.search(r"<!-- output: story -->.*?```text\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert shown is not None
+    lines = [line.removesuffix("…") for line in _untimed(shown[1]).splitlines() if line.strip() not in ("", "…")]
+    assert len(lines) > 20
+    assert [line for line in lines if not any(each.startswith(line) for each in printed)] == []
+
+
+def _untimed(text: str) -> str:
+    return re.sub(r"\b\d+\.\d+ s\b", "N s", text)
