@@ -47,7 +47,7 @@ def trace(request: Request, records: Records, context: Context) -> Records:
 def follow(
     recipe: Recipe, packages: tuple[installed.Package, ...], target: Target, report: Report = silent
 ) -> tuple[ScanResult, Chain]:
-    """The way of a recipe and the gates of the files on it, from an earlier scan of everything where there is one.
+    """The way of a recipe and the gates of the files on it.
 
     Looking for gates is three quarters of a scan, and a way leads through some twenty of several thousand files. So
     the way is followed without gates first, then with those of the files that it asked about.

@@ -105,14 +105,12 @@ def scan(
     folder. Raises Refusal.
 
     With ``files`` (relative, as in a gate) only their gates are looked for: at least those that a scan of everything
-    finds there, which is the answer where the cache has one.
+    finds there, as every name in them is followed.
     """
     say = report or silent
     begun = time.monotonic()
     say("listing files")
     sources, missing = select(packages, SUFFIXES)
-    if use_cache and files is not None and (whole := cache.load(cache.key(sources, vendored=vendored))) is not None:
-        return replace(whole, seconds=time.monotonic() - begun)
     kept = cache.key(sources, vendored=vendored, files=files) if use_cache else ""
     if kept and (ready := cache.load(kept)) is not None:
         return replace(ready, seconds=time.monotonic() - begun)
