@@ -316,6 +316,39 @@ def test_predicates_that_are_all_denied_leave_what_none_of_them_takes(tmp_path: 
     assert found["a", 14] == [100, 103, 107, 120, 121]
 
 
+def test_a_method_that_is_asked_about_the_bound_of_a_class_of_elsewhere(tmp_path: Path) -> None:
+    """SGLang's ``_check_scheme_supported(CompressedTensorsW4A4Fp4.get_min_capability(), error=False)``."""
+    schemes = "class Fp4:\n    @classmethod\n    def get_min_capability(cls):\n        return 100\n"
+    text = (
+        "import torch\nfrom p.schemes import Fp4\n\n\nclass Config:\n"
+        "    def _check_scheme_supported(self, least, error=True):\n"
+        "        major, minor = torch.cuda.get_device_capability()\n"
+        "        return major * 10 + minor >= least\n\n"
+        "    def scheme(self):\n"
+        "        supported = self._check_scheme_supported(Fp4.get_min_capability(), error=False)\n"
+        "        if supported:\n            return Fp4()\n        raise NotImplementedError\n"
+    )
+    found = _passes(_gates(tmp_path, a=text, schemes=schemes))
+    assert found["a", 11] == found["a", 12] == [100, 103, 107, 110, 120, 121]
+
+
+def test_the_answer_of_a_method_is_followed_into_the_files_that_ask_it(tmp_path: Path) -> None:
+    """As SGLang's models ask ``should_fuse_mlp_allreduce_with_next_layer`` of their communicator."""
+    communicator = (
+        "import torch\n\n\nclass Communicator:\n    def should_fuse_next_layer(self, batch):\n"
+        "        return torch.cuda.get_device_capability()[0] in (9, 10) and batch.size > 0\n"
+    )
+    text = (
+        "from p.communicator import Communicator\n\n\nclass Layer:\n    def __init__(self):\n"
+        "        self.communicator = Communicator()\n\n"
+        "    def forward(self, batch):\n"
+        "        fused = self.communicator.should_fuse_next_layer(batch)\n"
+        "        if fused:\n            return 1\n        return 2\n"
+    )
+    found = _passes(_gates(tmp_path, layer=text, communicator=communicator))
+    assert found["layer", 9] == found["layer", 10] == [90, 100, 103, 107]
+
+
 def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:
     top = tmp_path / "p"
     top.mkdir()

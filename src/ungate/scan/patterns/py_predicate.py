@@ -14,10 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ungate.model import KNOWN_ARCHS
 from ungate.scan.asked import asked
 from ungate.scan.draft import Draft, Finds, Nothing
 from ungate.scan.patterns import pattern
+from ungate.source.condition import evaluate
 from ungate.source.python.file import PythonFile
+from ungate.source.python.questions import Question
+from ungate.source.python.tokens import telling
 
 __all__ = ["SAMPLES", "find"]
 
@@ -26,8 +30,15 @@ __all__ = ["SAMPLES", "find"]
 def find(file: PythonFile) -> Iterator[Draft]:
     """Every test made of predicates and flags alone."""
     for question in file.questions:
-        if question.named and not question.compares and question.context not in ("case", "lookup"):
+        if not question.named or question.compares or question.context in ("case", "lookup"):
+            continue
+        if any(telling(name) for name in question.names) or not _always(question):
             yield asked(file, question, "use")
+
+
+def _always(question: Question) -> bool:
+    """Whether one of its ways is open on every architecture."""
+    return all(evaluate(question.condition, arch) for arch in KNOWN_ARCHS)
 
 
 _DEFINED = """\
@@ -50,6 +61,18 @@ SAMPLES = (
     ),
     Nothing(
         "a predicate of CUDA's version", "def ok():\n    return torch.version.cuda >= '12.8'\nif ok():\n    pass\n"
+    ),
+    Nothing(
+        "one of two ways is open on every architecture",
+        "import torch\n\ndef new():\n    return torch.cuda.get_device_capability()[0] >= 10\n\n"
+        "def ready():\n    return new() or not new()\n\nif ready():\n    pass\n",
+    ),
+    Finds(
+        "names with a suffix of their own, beside numbers alone",
+        "import torch\n\ndef f(selected):\n    major, minor = torch.cuda.get_device_capability()\n"
+        '    arch = f"sm_{major}{minor}"\n    known = arch in {"sm_100a", "sm_103a"}\n'
+        "    if not known:\n        raise ValueError\n",
+        {7: (100, 103)},
     ),
     Finds("through partial and lru_cache", _DEFINED + "if is_new():\n    pass\n", {8: (100, 103, 107, 120, 121)}),
     Finds(

@@ -51,7 +51,7 @@ def builtin(ev: Evaluator, name: str, arguments: list[Value], node: ast.Call, fr
         case "divmod" if len(arguments) == 2:
             return lift(lambda a, b: divmod(a.number if isinstance(a, Capability) else a, b), *arguments)
         case "getattr" if len(arguments) >= 2 and isinstance(arguments[1], str):
-            from ungate.source.python.names import attribute
+            from ungate.source.python.members import attribute
 
             made = ast.Attribute(node.args[0], arguments[1], ast.Load())
             return attribute(ev, ast.copy_location(made, node), frame)

@@ -65,6 +65,10 @@ def call(ev: Evaluator, node: Any, frame: Frame) -> Value:
     if (function is FREE or isinstance(function, ModuleValue)) and not looks_up and _ignores(spelled, node):
         return FREE
     arguments = _arguments(ev, node, frame)
+    if FREE in arguments and isinstance(function, FunctionValue) and ev.focus is not None and spelled in ev.focus:
+        with ev.unfocused():  # the file's own predicate, asked about a number that is written elsewhere
+            told = _arguments(ev, node, frame)
+        arguments = [new if isinstance(new, int | tuple) else old for old, new in zip(arguments, told, strict=True)]
     if looks_up and isinstance(arguments[0], ByArch):
         with ev.unfocused():
             function = ev.value(node.func, frame)

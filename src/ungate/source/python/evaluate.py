@@ -14,7 +14,7 @@ from typing import Any
 
 from ungate.model import KNOWN_ARCHS
 from ungate.source.condition import All, Always, Condition, Either, Free, Not, evaluate, speaks
-from ungate.source.python import calls, names
+from ungate.source.python import calls, members, names
 from ungate.source.python.capability import Capability
 from ungate.source.python.operators import binary, choose, compare, display, settle, subscript, truth
 from ungate.source.python.scopes import Scope, is_transparent, last
@@ -403,7 +403,7 @@ def _lambda(_: Evaluator, node: Any, frame: Frame) -> Value:
 _HANDLERS: dict[type[ast.AST], Callable[[Evaluator, Any, Frame], Value]] = {
     ast.Constant: _constant,
     ast.Name: names.name,
-    ast.Attribute: names.attribute,
+    ast.Attribute: members.attribute,
     ast.Call: calls.call,
     ast.BoolOp: _bool_op,
     ast.UnaryOp: _unary,

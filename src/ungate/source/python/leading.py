@@ -58,6 +58,6 @@ def is_given(module: PythonModule, body: Sequence[ast.stmt], name: bytes, longes
     node = next(each for each in body if getattr(each, "name", "").encode() == name)
     return (
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and bool(node.args.args)
+        and any(each.arg not in ("self", "cls") for each in node.args.args)
         and (node.end_lineno or 0) - node.lineno <= longest
     )

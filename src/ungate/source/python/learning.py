@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from ungate.source.condition import speaks
 from ungate.source.matcher import named
-from ungate.source.python import names
+from ungate.source.python import members, names
 from ungate.source.python.calls import apply
 from ungate.source.python.evaluate import Evaluator, Frame
 from ungate.source.python.flags import flag_archs
@@ -148,8 +148,7 @@ class Learner:
                 continue
             able = {node.name.encode() for node in unit.body if self._returns(node, unit, scope)} - self._able
             self._able |= able
-            if scope.kind == "module":
-                self._given |= {name for name in able if is_given(self.module, unit.body, name, _LONGEST_PREDICATE)}
+            self._given |= {name for name in able if is_given(self.module, unit.body, name, _LONGEST_PREDICATE)}
             self._taken[piece.start] = (unit, scope)
             taken.append((unit, scope))
         return taken
@@ -165,6 +164,8 @@ class Learner:
                     self.shared.add(name)
                 elif b"_" in name and self._is_member(unit, name):
                     self.anywhere.add(name)
+                elif b"_" in name and any(getattr(each, "name", "").encode() == name for each in unit.body):
+                    self.shared.add(name)
                 if name not in wanted:
                     found.add(name)
         self.evaluator.forget()
@@ -256,7 +257,7 @@ class Learner:
         if scope.kind == "class":
             node = scope.node
             assert isinstance(node, ast.ClassDef)
-            value = names.class_member(ev, Instance(ClassValue(node, scope, node.name)), name)
+            value = members.class_member(ev, Instance(ClassValue(node, scope, node.name)), name)
         else:
             with ev.unfocused():
                 value = names.name(ev, ast.Name(name, ast.Load()), Frame(scope, 1 << 30))

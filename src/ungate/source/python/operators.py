@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,8 @@ def _pair(op: type[ast.cmpop], left: Value, right: Value) -> Value:
         raise NoCapability
     if left is None or right is None:
         raise NoCapability
+    if op in (ast.Eq, ast.NotEq) and isinstance(left, str):
+        return _alike(left, right) is (op is ast.Eq)
     return _ORDER[op](left, right)
 
 
@@ -87,7 +90,25 @@ def _within(left: Value, right: Value) -> Value:
         raise NoCapability
     if not isinstance(right, str) and right and all(isinstance(item, str) for item in right) != isinstance(left, str):
         raise NoCapability
+    if isinstance(left, str) and not isinstance(right, str):
+        return any(_alike(left, item) for item in right)
     return left in right
+
+
+def _alike(left: str, right: Value) -> bool:
+    """Whether two texts are the same, or name the same architecture, one with the suffix of its family or of its own.
+
+    Where a text is put together from a capability's numbers, the suffix is among what was not followed.
+    """
+    if left == right:
+        return True
+    named = _NAME.fullmatch(left), _NAME.fullmatch(right) if isinstance(right, str) else None
+    if named[0] is None or named[1] is None:
+        return False
+    return named[0][1] == named[1][1] and "" in (named[0][2], named[1][2])
+
+
+_NAME = re.compile(r"((?:sm|compute)_?\d{2,3})([af]?)")
 
 
 def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
