@@ -349,6 +349,23 @@ def test_the_answer_of_a_method_is_followed_into_the_files_that_ask_it(tmp_path:
     assert found["layer", 9] == found["layer", 10] == [90, 100, 103, 107]
 
 
+def test_a_list_that_is_filled_under_a_test_and_asked_whether_it_holds_anything(tmp_path: Path) -> None:
+    """As SGLang's Nunchaku configuration collects the devices that it does not run on."""
+    text = (
+        "import torch\n\n\ndef check(count):\n    unsupported: list[str] = []\n    archs = []\n    slow = []\n"
+        "    for i in range(count):\n        major, minor = torch.cuda.get_device_capability(i)\n"
+        "        if major == 9:\n            unsupported.append('Hopper')\n"
+        "        elif major not in (8, 12):\n            unsupported.append(f'cuda:{i}')\n"
+        "        if i > 4:\n            slow.append(i)\n"
+        "    if unsupported:\n        raise ValueError\n"
+        "    if slow:\n        raise ValueError\n"
+        "    if minor == 0:\n        archs.append('80')\n    return archs\n"
+    )
+    found = _passes(_gates(tmp_path, a=text))
+    assert found["a", 16] == [80, 86, 87, 88, 89, 120, 121]
+    assert ("a", 18) not in found
+
+
 def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:
     top = tmp_path / "p"
     top.mkdir()

@@ -122,10 +122,21 @@ def _outside(ev: Evaluator, binding: Binding) -> bool:
 def settled(ev: Evaluator, bindings: Sequence[Binding], spelled: str, line: int, depth: int) -> Value:
     """The value of a name with these bindings, seen from a line: the nearest before it, under its guards."""
     before = [each for each in bindings if each.line < line] or list(bindings)
+    if any(each.kind == "filled" for each in before):
+        told = _folded(ev, before, spelled, depth)
+        if is_answer(told):
+            return told  # whether anything is in it, which is what such a list is asked
+        before = [each for each in before if each.kind != "filled"]
+    return _folded(ev, before, spelled, depth)
+
+
+def _folded(ev: Evaluator, before: Sequence[Binding], spelled: str, depth: int) -> Value:
+    filled = any(each.kind == "filled" for each in before)
     result: Value = None
     chosen: list[tuple[Binding, Value]] = []
     for each in reversed(before[-12:]):
-        chosen.append((each, _bound(ev, each, spelled, depth)))
+        value = _bound(ev, each, spelled, depth)
+        chosen.append((each, False if filled and value == [] else value))
         if not each.guards:
             break
     for each, value in reversed(chosen):
@@ -202,6 +213,8 @@ def _bind_value(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Va
             return follow(ev.value(node, frame), binding.path)
         case "element":
             return follow(calls.element(ev, node, frame), binding.path)
+        case "filled":
+            return True
         case "def":
             assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             return FunctionValue(node, binding.scope, node.name, binding.shift)

@@ -31,8 +31,9 @@ class Guard:
 class Binding:
     """One place that gives a name a value.
 
-    ``kind`` is assign, element (a loop or comprehension target: ``node`` is what is iterated), def, class, import,
-    from, param or other. ``path`` are the indices of an unpacking. ``line`` is the line in the file.
+    ``kind`` is assign, element (a loop or comprehension target: ``node`` is what is iterated), filled (an element is
+    added to an empty list or set), def, class, import, from, param or other. ``path`` are the indices of an unpacking.
+    ``line`` is the line in the file.
     """
 
     kind: str
@@ -140,6 +141,14 @@ def _bind_parameters(scope: Scope, node: ast.AST) -> None:
             scope.bindings.setdefault(extra.arg, []).append(Binding("other", extra, extra.lineno + scope.shift, scope))
 
 
+def _is_empty(node: ast.AST) -> bool:
+    match node:
+        case ast.List(elts=[]) | ast.Call(func=ast.Name(id="list" | "set"), args=[], keywords=[]):
+            return True
+        case _:
+            return False
+
+
 class _Binder:
     def __init__(self, scope: Scope, into: Scope) -> None:
         self.bindings = scope.bindings
@@ -183,6 +192,13 @@ class _Binder:
         for each in ast.walk(node):
             if isinstance(each, ast.NamedExpr):
                 self.target(each.target, "assign", each.value)
+
+    def filling(self, node: ast.expr) -> None:
+        """``bad.append(device)`` under a test, where ``bad`` is empty before."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "add")) if self.guards:
+                if any(_is_empty(each.node) for each in self.bindings.get(name, ())):
+                    self.add(name, "filled", node, node)
 
     def statement(self, node: ast.stmt) -> None:
         match node:
@@ -234,6 +250,7 @@ class _Binder:
             case ast.Match():
                 self.statements(branches(node))
             case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
+                self.filling(value)
                 self.walrus(value)
             case ast.Global() | ast.Nonlocal():
                 for name in node.names:
