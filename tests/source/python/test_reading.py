@@ -8,7 +8,8 @@ import pytest
 
 from ungate.host.packages import below
 from ungate.model import KNOWN_ARCHS, Gate
-from ungate.scan import scan
+from ungate.scan import scan, shard
+from ungate.source.python.module import PythonModule
 from ungate.source.python.tokens import telling, tells
 
 _FROM_90 = [90, 100, 103, 107, 110, 120, 121]
@@ -364,6 +365,47 @@ def test_a_list_that_is_filled_under_a_test_and_asked_whether_it_holds_anything(
     found = _passes(_gates(tmp_path, a=text))
     assert found["a", 16] == [80, 86, 87, 88, 89, 120, 121]
     assert ("a", 18) not in found
+
+
+def test_a_class_whose_head_goes_over_several_lines(tmp_path: Path) -> None:
+    """Its members are read one by one all the same, and a method's answer is followed to who asks it."""
+    text = (
+        "import torch\n\n\nclass Backend(\n    Base,  # not: this\n"
+        "    Other[dict['a:', int]],\n    option={1: 2},\n):\n\n"
+        "    def __init__(self):\n        self.device_sm_major = torch.cuda.get_device_capability()[0]\n\n"
+        "    def _use_sparse(self, batch):\n        return self.device_sm_major != 12 and batch.size > 0\n\n"
+        "    def forward(self, batch):\n        if self.device_sm_major < 9:\n            raise ValueError\n"
+        "        if self._use_sparse(batch):\n            return 1\n        return 2\n"
+    )
+    found = _passes(_gates(tmp_path, a=text))
+    assert found["a", 17] == _FROM_90
+    assert found["a", 19] == [arch for arch in KNOWN_ARCHS if arch < 120]
+    module = PythonModule("p/a.py", "p.a", text.encode())
+    (piece,) = (each for each in module.pieces if each.kind == "class")
+    assert [each.name for each in module.class_body(piece).members] == ["__init__", "_use_sparse", "forward"]
+
+
+def test_what_a_predicate_imports_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SGLang's predicates import ``get_platform`` inside, as their modules would import each other.
+
+    No file may know it from the file before.
+    """
+    monkeypatch.setattr(shard, "_HELD", 0)
+    context = (
+        "import torch\n\n\nclass Platform:\n    @property\n    def is_new(self):\n"
+        "        return torch.cuda.get_device_capability()[0] >= 10\n\n\n_PLATFORM = Platform()\n\n\n"
+        "def get_context():\n    return _PLATFORM\n"
+    )
+    config = (
+        "def uses_native_stack(quantization):\n    from p.context import get_context\n\n"
+        "    return quantization == 'fp4' and get_context().is_new\n"
+    )
+    use = (
+        "def f(runner):\n    from p.config import uses_native_stack\n\n"
+        "    if uses_native_stack(runner.quantization):\n        return 1\n"
+    )
+    found = _passes(_gates(tmp_path, context=context, config=config, use=use))
+    assert found["use", 4] == [100, 103, 107, 110, 120, 121]
 
 
 def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:

@@ -180,7 +180,8 @@ class _Reader:
             spelled = alias.asname or alias.name.split(".")[0]
             bindings = self.scope.lookup(spelled)
             if bindings:
-                env[spelled] = names.settled(self.ev, bindings, spelled, 1 << 30, self.depth)
+                with self.ev.unfocused():  # what is read of it later may be what is looked for
+                    env[spelled] = names.settled(self.ev, bindings, spelled, 1 << 30, self.depth)
 
     def simple(self, node: ast.stmt, env: dict[str, Value]) -> None:
         match node:

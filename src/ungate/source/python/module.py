@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -233,7 +234,7 @@ class PythonModule:
         """The class in a piece, parsed no further than its head."""
         if (ready := self._classes.get(piece.start)) is not None:
             return ready
-        first = self.data.find(b"\n", self.data.find(b"class", piece.start)) + 1 or piece.end
+        first = _after_head(self.data, self.data.find(b"class", piece.start), piece.end)
         indent = _first_indent(self.data, first, piece.end)
         line = piece.line + self.data.count(b"\n", piece.start, first)
         quotes = self.quotes[bisect_left(self.quotes, (first, 0)) :]
@@ -320,13 +321,27 @@ def _where(error: Exception, shift: int) -> str:
     return str(error)
 
 
+_OF_A_HEAD = re.compile(rb"""[()\[\]{}:]|#[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
+
+
+def _after_head(data: bytes, start: int, end: int) -> int:
+    """Where the line after the head of a class begins, which may go over several lines."""
+    depth = 0
+    for found in _OF_A_HEAD.finditer(data, start, end):
+        match found.group():
+            case b"(" | b"[" | b"{":
+                depth += 1
+            case b")" | b"]" | b"}":
+                depth -= 1
+            case b":" if not depth:
+                return data.find(b"\n", found.start(), end) + 1 or end
+    return end
+
+
 def _first_indent(data: bytes, start: int, end: int) -> int:
-    """The indentation of the first statement after the head of a class; 0 where there is none."""
+    """The indentation of the first statement of a class; 0 where there is none."""
     for line in data[start:end].splitlines():
         bare = line.strip()
-        if bare and not bare.startswith(b"#") and not bare.startswith((b")", b"]")):
-            indent = len(line) - len(line.lstrip())
-            if b"):" in bare and not bare.startswith((b"def", b"class", b"@")):
-                continue
-            return indent
+        if bare and not bare.startswith(b"#"):
+            return len(line) - len(line.lstrip())
     return 0
