@@ -120,7 +120,11 @@ def of_binary(trace: Trace, text: str) -> tuple[Chain, ...]:
             hops.append(Hop("kernel", file, 0, path.name, True, note=f"{note}; {said[0]}", blocker=said[1]))
     if not hops:
         return ()
-    notes = ("The message is written by code that was compiled ahead of time; its source is not among these packages.",)
+    notes = (
+        "The message is written by code that was compiled ahead of time; its source is not among these packages. Which "
+        f"kernels it has for {trace.target} was decided when it was built, and no edit here adds one: another release, "
+        "or a build from source for this GPU, can.",
+    )
     return (Chain(text, trace.target, tuple(hops), (), notes),)
 
 
