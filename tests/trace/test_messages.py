@@ -287,6 +287,7 @@ def test_the_file_that_a_message_names_comes_first(trace: Of) -> None:
             "Triton: out of resources",
         ),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120a'", "nvcc: unsupported architecture"),
+        ("ptxas fatal   : Value 'sm_110a' is not defined for option 'gpu-name'", "ptxas: unknown architecture"),
         ("ptxas error : Instruction 'tcgen05.mma' not supported on .target 'sm_120a'", "ptxas: not on this target"),
     ],
 )

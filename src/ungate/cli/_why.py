@@ -112,7 +112,9 @@ def _hop(number: str, hop: Hop, target: Target, *, last: bool, everything: bool)
         yield _line(rail, Text.assemble((where, "cyan"), ("   " if where and hop.note else ""), (hop.note, "dim")))
     if hop.blocker:
         yield _line(rail, Text.assemble(("terminal ", "bold red"), hop.blocker))
-    shown = [gate for gate in hop.gates if everything or gate.role == "branch" or gate.status(target) is not Status.OPEN]
+    shown = [
+        gate for gate in hop.gates if everything or gate.role == "branch" or gate.status(target) is not Status.OPEN
+    ]
     alike: dict[tuple[str, str, Reached | None, str], list[Gate]] = {}
     for gate in shown:
         alike.setdefault((gate.condition, str(gate.passes), gate.reached, gate.role), []).append(gate)

@@ -60,8 +60,16 @@ def deciding(trace: Trace, scope: Scope, line: int) -> tuple[Gate, ...]:
     )
 
 
+def _before(scope: Scope, line: int) -> Iterator[tuple[ast.expr, bool]]:
+    """The conditions before a line; that of an assert which has its message on the same line too."""
+    yield from guards(scope, line)
+    for node in scope.nodes(ast.Assert):
+        if node.msg is not None and node.msg.lineno == line == (node.test.end_lineno or node.test.lineno):
+            yield node.test, False
+
+
 def _met(trace: Trace, scope: Scope, line: int) -> Iterator[_Met]:
-    for test, holds in guards(scope, line):
+    for test, holds in _before(scope, line):
         for gate in trace.gates.within(scope.module.file, [(test.lineno, test.end_lineno or test.lineno)]):
             true = (gate.sense is Sense.ALLOW) == (_negations(test, gate) % 2 == 0)  # for what it lets through
             yield _Met(gate, true == holds, holds)
@@ -92,7 +100,7 @@ def _through_names(trace: Trace, scope: Scope, line: int) -> Iterator[_Met]:
     """The gates behind the local names that the conditions before a line look at."""
     if scope.kind != "function":
         return
-    for test, holds in guards(scope, line):
+    for test, holds in _before(scope, line):
         bare, wanted = (test.operand, not holds) if _not(test) else (test, holds)
         if isinstance(bare, ast.Name):
             given = list(_filled(scope, bare.id) if wanted else _true(scope, bare.id))

@@ -35,7 +35,7 @@ from ungate.trace.gates import marked
 from ungate.trace.module import Scope, dotted
 from ungate.trace.names import Thing
 from ungate.trace.switches import tokens
-from ungate.trace.values import by_path
+from ungate.trace.values import asking_member, by_path, enumerations, under
 
 __all__ = ["answered", "answers", "required"]
 
@@ -76,7 +76,9 @@ def required(trace: Trace, thing: Thing, keys: Iterable[str], text: str) -> tupl
 def _kept(scope: Scope) -> Iterator[tuple[str, ast.expr]]:
     """(the text it is kept under or nothing, the requirement) for what the decorators of a function are given."""
     for decorator in getattr(scope.node, "decorator_list", ()):
-        given = [*decorator.args, *(each.value for each in decorator.keywords)] if isinstance(decorator, ast.Call) else []
+        given = (
+            [*decorator.args, *(each.value for each in decorator.keywords)] if isinstance(decorator, ast.Call) else []
+        )
         for value in given:
             if isinstance(value, ast.Dict):
                 for key, held in zip(value.keys, value.values, strict=True):
@@ -91,11 +93,29 @@ def answered(trace: Trace, text: str) -> tuple[Hop, ...]:
     hops: dict[tuple[str, int], Hop] = {}
     said = tokens(text.lower())
     for name in list(dict.fromkeys(re.findall(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b", text)))[:_MOST_NAMES]:
-        for thing, _ in by_path(trace.graph, name):
+        for thing in (*(thing for thing, _ in by_path(trace.graph, name)), *_chosen(trace, name, text)):
             for hop in answers(trace, thing, name):
                 if tokens(hop.symbol.rpartition(".")[2]) & said:
                     hops.setdefault((hop.file, hop.line), hop)
     return tuple(hops.values())
+
+
+def _chosen(trace: Trace, name: str, text: str) -> Iterator[Thing]:
+    """The classes that are chosen where a member of an enumeration of that name is asked for: ``if backend ==
+    Backend.FAST: return FastExperts``. Only of an enumeration that the message speaks of by its name, where one is."""
+    found = list(enumerations(trace.graph, name))
+    said = _squeezed(text)
+    for owner in [owner for owner in found if _squeezed(owner.name) in said] or found:
+        for asked in asking_member(trace.graph, owner, name):
+            inside = under(asked)
+            for use in asked.scope.uses:
+                thing = trace.graph.meaning(use, asked.scope) if not use.stored and inside(use.line) else None
+                if thing is not None and thing.kind == "class" and not thing.trail:
+                    yield thing
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
 def answers(trace: Trace, thing: Thing, name: str) -> tuple[Hop, ...]:
