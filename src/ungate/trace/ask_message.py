@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from ungate.trace import above, message, raises
 from ungate.trace.answers import MOST_CHAINS, definitions, of_symbol, of_value, recipe_of
 from ungate.trace.ask_statement import statements
 from ungate.trace.chain import Trace
+from ungate.trace.conditions import guard_lines
 from ungate.trace.deciding import BRANCH
 from ungate.trace.gates import marked
 from ungate.trace.graph import Site
@@ -60,7 +62,7 @@ def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tup
     if named:
         notes = _written(hit, ())
         return tuple(_noted(of_symbol(trace, thing, text), notes) for thing in named[:MOST_CHAINS])
-    if any(_gates(trace, site.caller) for site in every):
+    if any(_gates(trace, site) for site in every):
         return _of_calls(trace, text, hit, every)
     return _of_raise(trace, text, hit, own, (), same)
 
@@ -145,7 +147,9 @@ def _of_calls(trace: Trace, text: str, hit: Raised, sites: Sequence[Site]) -> tu
     shown = set(re.findall(r"\w+", text))  # a traceback names the calls that it came through
     sites = [site for site in sites if site.scope.name.rpartition(".")[2] in shown] or sites
     callers = list(dict.fromkeys(site.caller for site in sites))
-    gates = {caller: _gates(trace, caller) for caller in callers}
+    gates = {
+        caller: [gate for site in sites if site.caller == caller for gate in _gates(trace, site)] for caller in callers
+    }
     closed = {thing for thing, found in gates.items() for gate in found if gate.status(trace.target) is Status.CLOSED}
     refused = [caller for caller in callers if caller in closed]
     notes = _written(hit, sites)
@@ -190,16 +194,21 @@ def _caller_hop(trace: Trace, site: Site) -> Hop:
     """A function that hands over the values; a build where it compiles a module."""
     scope = site.scope
     builds = trace.graph.names.building(site.caller)
-    found = _gates(trace, site.caller)
+    found = _gates(trace, site)
     kind = "jit-module" if builds else "call"
     return Hop(kind, scope.module.file, site.line, scope.name, True, found, "can raise it")
 
 
-def _gates(trace: Trace, thing: Thing) -> tuple[Gate, ...]:
-    scope = trace.graph.scope(thing)
-    if scope is None:
-        return ()
-    return marked(trace.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
+def _gates(trace: Trace, site: Site) -> tuple[Gate, ...]:
+    """The gates that decide about a call: in the conditions before it, in what it hands over, or in a decorator."""
+    scope = site.scope
+    call = next((node for node in scope.nodes(ast.Call) if node.func is site.use.node), None)
+    last = (call.end_lineno or site.line) if call is not None else site.line
+    names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} if call is not None else set[str]()
+    given = [value for name in names for value in scope.values.get(name, ())]
+    ranges = [(scope.first, scope.body), *guard_lines(scope, site.line), (site.line, last)]
+    ranges += [(value.lineno, value.end_lineno or value.lineno) for value in given]
+    return marked(trace.gates.within(scope.module.file, ranges), Reached.YES)
 
 
 def _written(hit: Raised, sites: Sequence[Site]) -> tuple[str, ...]:
@@ -222,8 +231,8 @@ def _let_through(trace: Trace, own: Hop) -> tuple[str, ...]:
         return ()
     if any(gate.role == BRANCH for gate in own.gates):
         return (
-            f"The message stands in a branch that is for {trace.target}: what it refuses is told by the other conditions "
-            "before it, or is the branch itself. No gate before it is to be opened.",
+            f"The message stands in a branch that is for {trace.target}: what it refuses is told by the other "
+            "conditions before it, or is the branch itself. No gate before it is to be opened.",
         )
     return (
         f"For {trace.target} the conditions on architectures before it let through, so that it was raised for another "

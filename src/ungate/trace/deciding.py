@@ -101,9 +101,11 @@ def _through_names(trace: Trace, scope: Scope, line: int) -> Iterator[_Met]:
     if scope.kind != "function":
         return
     for test, holds in _before(scope, line):
-        bare, wanted = (test.operand, not holds) if _not(test) else (test, holds)
+        bare, wanted = test, holds
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            bare, wanted = test.operand, not holds
         if isinstance(bare, ast.Name):
-            given = list(_filled(scope, bare.id) if wanted else _true(scope, bare.id))
+            given: list[ast.stmt] = list(_filled(scope, bare.id) if wanted else _true(scope, bare.id))
             ways = [list(_way(trace, scope, node)) for node in given]
             if wanted:
                 yield from _of_ways([[each for each in way if each.holds] for way in ways], ways, trace.target)
@@ -111,9 +113,9 @@ def _through_names(trace: Trace, scope: Scope, line: int) -> Iterator[_Met]:
                 yield from (_Met(each.gate, False, each.holds) for each in _easiest(ways, trace.target))
         elif isinstance(bare, ast.Compare):
             for name in {node.id for node in (bare.left, *bare.comparators) if isinstance(node, ast.Name)}:
-                choices = [node for node in _assigned(scope, name) if node.value is not None]
-                for node in choices if len(choices) > 1 or _display(choices) else ():
-                    for each in _way(trace, scope, node):
+                choices = _assigned(scope, name)
+                for choice in choices if len(choices) > 1 or _display(choices) else ():
+                    for each in _way(trace, scope, choice):
                         if each.holds:
                             yield _Met(each.gate, False, True)
 
@@ -144,7 +146,8 @@ def _true(scope: Scope, name: str) -> Iterator[ast.stmt]:
 
 def _filled(scope: Scope, name: str) -> Iterator[ast.stmt]:
     """Where a list that begins empty is added to."""
-    if not any(_empty(node.value) for node in [*_assigned(scope, name), *_declared(scope, name)]):
+    begins = [each.value for each in _assigned(scope, name)] + [each.value for each in _declared(scope, name)]
+    if not any(_empty(value) for value in begins):
         return
     for node in ast.walk(scope.node):
         match node:

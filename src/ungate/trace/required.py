@@ -10,7 +10,8 @@
 
     BackendSupportedError: mm_fp4 does not support backend 'trtllm' with capability 120
 
-or one for all backends (``common_check=_requirement``), or where a class that an enumeration names by its path answers for itself, in methods named after what they answer:
+or one for all backends (``common_check=_requirement``), or where a class that an enumeration names by its path, or
+that is chosen where a member is asked for, answers for itself, in methods named after what they answer:
 
 ::
 
