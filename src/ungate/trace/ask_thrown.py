@@ -19,6 +19,11 @@ from ungate.trace.thrown import Thrown, including, thrown
 
 __all__ = ["of_binary", "of_thrown"]
 
+_NATIVE = frozenset({"raise", "source", "include", "kernel"})
+_FREE = (
+    "No condition on an architecture was found around the statement itself: sizes, types or limits of the device, such "
+    "as its shared memory, may decide while running."
+)
 _MOST_SOURCES = 40
 _MOST_CHAINS = 2
 
@@ -42,8 +47,10 @@ def of_thrown(trace: Trace, text: str) -> tuple[Chain, ...]:
     chains = []
     for thing in builds[:_MOST_CHAINS]:
         chain = of_symbol(trace, thing, text)
-        hops = [hop for hop in chain.hops if (hop.file, hop.kind) != (hit.file, "raise")]
-        chains.append(replace(chain, hops=(*hops, own), notes=(*notes, *chain.notes)))
+        # The code that writes it was built and ran: conditions in the rest of the module did not hold it back.
+        hops = [hop for hop in chain.hops if hop.kind not in _NATIVE]
+        free = () if own.gates else (_FREE,)
+        chains.append(replace(chain, hops=(*hops, own), apart=(), notes=(*notes, *free, *chain.notes)))
     if chains:
         return tuple(chains)
     lost = Hop("source", "", 0, "", None, note=f"no module that {hit.file} is compiled into was found")
@@ -120,7 +127,11 @@ def of_binary(trace: Trace, text: str) -> tuple[Chain, ...]:
             hops.append(Hop("kernel", file, 0, path.name, True, note=f"{note}; {said[0]}", blocker=said[1]))
     if not hops:
         return ()
-    notes = ("The message is written by code that was compiled ahead of time; its source is not among these packages.",)
+    notes = (
+        "The message is written by code that was compiled ahead of time; its source is not among these packages. Which "
+        f"kernels it has for {trace.target} was decided when it was built, and no edit here adds one: another release, "
+        "or a build from source for this GPU, can.",
+    )
     return (Chain(text, trace.target, tuple(hops), (), notes),)
 
 

@@ -156,7 +156,8 @@ def _literal(value: ast.expr) -> bool:
     plain = (*shown, ast.Constant, ast.BinOp, ast.operator, ast.expr_context, ast.UnaryOp, ast.unaryop)
     if isinstance(value, ast.Call) and dotted(value.func) in ("frozenset", "set", "tuple") and value.args:
         value = value.args[0]
-    return isinstance(value, shown) and all(isinstance(node, plain) for node in ast.walk(value))
+    filled = any(isinstance(node, ast.Constant) for node in ast.walk(value))  # an empty one is filled elsewhere
+    return isinstance(value, shown) and filled and all(isinstance(node, plain) for node in ast.walk(value))
 
 
 def _short(value: ast.expr) -> str:

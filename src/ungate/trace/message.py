@@ -19,6 +19,7 @@ __all__ = ["Raised", "calls_with", "raised", "windows"]
 _WORDS = 4  # words in a row that are searched for
 _SHORTEST = 10  # characters of a piece of text that are searched for
 _MOST_WINDOWS = 14
+_FILLED = re.compile(r"(?<!\w)'[^'\s]*'(?!\w)|[^A-Za-z0-9_ ,.'/()-]+|\s\d[\d.]*\b|\[|\]")  # what a message was given
 _MOST_PLACES = 60  # places of one piece; a piece with more is too common to tell anything
 
 
@@ -76,7 +77,7 @@ def _candidates(graph: Graph, text: str) -> Iterator[tuple[str, int]]:
 
 def windows(text: str) -> tuple[str, ...]:
     """Pieces of the text that are likely written out in one literal: runs of a few words, spread over the text."""
-    runs = [run.strip() for run in re.split(r"[^A-Za-z0-9_ ,.'/()-]+|\s\d[\d.]*\b|\[|\]", text)]
+    runs = [run.strip() for run in _FILLED.split(text)]
     pieces: list[str] = []
     for run in runs:
         words = [match.span() for match in re.finditer(r"\S+", run)]

@@ -7,17 +7,17 @@ import ast
 import re
 from collections.abc import Iterator
 
-from ungate.model import Gate, Hop, Reached, Status
+from ungate.model import Hop
+from ungate.trace import above
 from ungate.trace.chain import Trace
-from ungate.trace.conditions import guard_lines, guards, tests_before
-from ungate.trace.gates import marked
+from ungate.trace.conditions import guards, tests_before
+from ungate.trace.deciding import FILLS, deciding
 from ungate.trace.message import Raised
 from ungate.trace.module import Scope, Use, dotted
 from ungate.trace.texts import fixed, parts_of
 
-__all__ = ["filled_by", "flags_asked", "raise_hop"]
+__all__ = ["filled_by", "flags_asked", "flags_behind", "raise_hop"]
 
-_STORES = frozenset({"add", "append", "update", "extend", "insert", "setdefault"})
 _LONGEST = 110  # characters of an inner message that are shown
 
 
@@ -25,41 +25,12 @@ def raise_hop(trace: Trace, hit: Raised) -> Hop:
     """The raise (or the log line) with the conditions that lead to it. A gate of it is closed for the architectures
     that come to the raise."""
     scope, line = hit.scope, hit.at
-    found = trace.gates.within(scope.module.file, [*guard_lines(scope, line), (line, line)])
-    tests = tuple(f"{scope.module.file}:{at} {text}" for at, text in tests_before(trace.graph.names, scope, line))
+    gates = deciding(trace, scope, line)
+    before = above.not_gates(tests_before(trace.graph.names, scope, line), gates)
+    tests = tuple(f"{scope.module.file}:{at} {text}" for at, text in before)
     does = "raises this" if hit.raises else "writes this"
     when = f"{does} where all of the following hold" if tests else does
-    gates = marked(dict.fromkeys((*found, *_kept(trace, scope, line))), Reached.YES)
     return Hop("raise", scope.module.file, line, scope.name or "<module>", True, gates, when, tests)
-
-
-def _kept(trace: Trace, scope: Scope, line: int) -> Iterator[Gate]:
-    """The gates under which a local name becomes true, where a line is come to while it is false: ``ok = False``,
-    ``if major >= 8: ok = True``, ``if not ok: raise``. Of several ways to make it true, those that the target can go.
-    """
-    for name in _false(scope, line):
-        ways: list[tuple[Gate, ...]] = []
-        for node in scope.nodes(ast.Assign):
-            never = isinstance(node.value, ast.Constant) and not node.value.value
-            if never or not any(isinstance(target, ast.Name) and target.id == name for target in node.targets):
-                continue
-            under = [(at.lineno, at.end_lineno or at.lineno) for at, true in guards(scope, node.lineno) if true]
-            ways.append(trace.gates.within(scope.module.file, [*under, (node.lineno, node.end_lineno or node.lineno)]))
-        free = [way for way in ways if all(gate.status(trace.target) is Status.OPEN for gate in way)]
-        for way in free or ways:
-            yield from way
-
-
-def _false(scope: Scope, line: int) -> Iterator[str]:
-    """The local names that are false where a line is come to."""
-    for test, holds in guards(scope, line):
-        match test:
-            case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)) if holds:
-                yield name
-            case ast.Name(id=name) if not holds:
-                yield name
-            case _:
-                pass
 
 
 def flags_asked(trace: Trace, scope: Scope, line: int) -> tuple[tuple[str, str], ...]:
@@ -73,6 +44,22 @@ def flags_asked(trace: Trace, scope: Scope, line: int) -> tuple[tuple[str, str],
             if trace.switches.flag(use, scope):
                 found.setdefault((use.last, compared.get(id(use.node), "")))
     return tuple(found)
+
+
+def flags_behind(trace: Trace, scope: Scope, line: int) -> tuple[str, ...]:
+    """The server attributes that local names were given, in the nearest condition before a line that has any."""
+    for test, _ in reversed(list(guards(scope, line))):
+        names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+        given = [value for name in names for value in scope.values.get(name, ()) if len(scope.values[name]) == 1]
+        found = {
+            use.last: None
+            for value in given
+            for use in scope.uses
+            if use.node is value and trace.switches.flag(use, scope)
+        }
+        if scope.kind == "function" and found:
+            return tuple(found)
+    return ()
 
 
 def _uses(scope: Scope, test: ast.expr) -> Iterator[Use]:
@@ -103,7 +90,7 @@ def filled_by(trace: Trace, hit: Raised) -> tuple[Hop, ...]:
                 continue
             for use in scope.uses:
                 name = ".".join(use.text.split(".")[:2])
-                if name in names and (use.stored or (use.call and use.last in _STORES)) and not _empty(scope, use):
+                if name in names and (use.stored or (use.call and use.last in FILLS)) and not _empty(scope, use):
                     hops[scope.module.file, scope.name, use.line] = _filling(trace, scope, use, name)
     return tuple(hops.values())
 
@@ -112,15 +99,25 @@ def _looked_at(trace: Trace, hit: Raised) -> Iterator[tuple[Scope, set[str]]]:
     """(class, its attributes as ``self.name``) that the raising function looks at."""
     owner = hit.scope.owner("class")
     if owner is not None:
-        yield owner, {use.text for use in hit.scope.uses if use.text.startswith("self.") and use.text.count(".") == 1}
+        own = {use.text for use in hit.scope.uses if use.text.startswith("self.") and use.text.count(".") == 1}
+        yield owner, {text for text in own if _collection(owner, text)}
     tests = [test for test, _ in guards(hit.scope, hit.at)]
     asked = [*tests, *(loop.iter for loop in hit.scope.nodes(ast.For))]
     for use in (use for test in asked for use in _uses(hit.scope, test)):
         holder, _, last = use.text.rpartition(".")
         thing = trace.graph.names.made(trace.graph.names.text(holder, hit.scope)) if holder else None
         made = trace.graph.scope(thing) if thing is not None else None
-        if made is not None and made is not owner and f"self.{last}" in made.values:
+        if made is not None and made is not owner and _collection(made, f"self.{last}"):
             yield made, {f"self.{last}"}
+
+
+def _collection(owner: Scope, text: str) -> bool:
+    """Whether an attribute of a class begins as an empty collection, to be filled."""
+    return any(
+        isinstance(value, ast.List | ast.Set | ast.Dict)
+        or (isinstance(value, ast.Call) and dotted(value.func) in ("set", "list", "dict"))
+        for value in (*owner.values.get(text, ()), *owner.values.get(text.removeprefix("self."), ()))
+    )
 
 
 def _empty(scope: Scope, use: Use) -> bool:

@@ -199,8 +199,18 @@ _KNOWN: tuple[Report, ...] = (
         "See whether the package has a table of tile sizes for this GPU: ungate scan DIST --target TARGET",
     ),
     _text(
+        "ptxas: unknown architecture",
+        r"Value '[^']*' is not defined for option '?gpu-name'?",
+        "the assembler that ran does not know this architecture. It is older than the GPU, and often not the "
+        "toolkit's: Triton brings one of its own, and a toolkit that is installed beside it changes nothing",
+        "Have Triton run the toolkit's where that one knows TARGET: "
+        "export TRITON_PTXAS_PATH=$(command -v ptxas) TRITON_PTXAS_BLACKWELL_PATH=$(command -v ptxas)",
+        "See which toolkit is found and what it compiles for: ungate doctor",
+        "See the lists in the environment: env | grep ARCH_LIST",
+    ),
+    _text(
         "nvcc: unsupported architecture",
-        r"Unsupported gpu architecture|is not defined for option '?gpu-(name|architecture)'?|Unknown CUDA Architecture",
+        r"Unsupported gpu architecture|is not defined for option '?gpu-architecture'?|Unknown CUDA Architecture",
         "this toolkit does not know the architecture it was asked to compile for: it is older than the GPU, or a list "
         "in TORCH_CUDA_ARCH_LIST or FLASHINFER_CUDA_ARCH_LIST names one it never knew or no longer knows",
         "See what this nvcc compiles for: ungate doctor",

@@ -18,7 +18,17 @@ from ungate.trace.names import Thing
 from ungate.trace.route import thing_of
 from ungate.trace.switches import tokens
 
-__all__ = ["Asked", "asked_for", "by_path", "members", "places_of", "registered", "under"]
+__all__ = [
+    "Asked",
+    "asked_for",
+    "asking_member",
+    "by_path",
+    "enumerations",
+    "members",
+    "places_of",
+    "registered",
+    "under",
+]
 
 _MOST_PLACES = 400
 _SAID_BY_ALL = frozenset({"runner", "backend"})  # words of an enumeration's name that tell it from no other
@@ -90,6 +100,15 @@ def members(graph: Graph, name: str) -> Iterator[tuple[Thing, Scope, int]]:
                     yield found, scope, line
 
 
+def enumerations(graph: Graph, name: str) -> Iterator[Scope]:
+    """The enumerations that have a member of that name."""
+    for file, offset in graph.corpus.places(f"{name} = "):
+        module = graph.names.file(file) if not aside(file) else None
+        scope = module.at(graph.corpus.line(file, offset)) if module is not None else None
+        if scope is not None and scope.kind == "class" and _enumeration(scope) and name in scope.values:
+            yield scope
+
+
 def _decorators(scope: Scope) -> str:
     nodes = getattr(scope.node, "decorator_list", [])
     return " ".join(dotted(node).rstrip("()") for node in nodes)
@@ -105,7 +124,7 @@ def asked_for(graph: Graph, value: str, words: frozenset[str] = frozenset()) -> 
         if scope.kind == "class" and _enumeration(scope) and (not words or words & tokens(scope.name)):
             for name, member in scope.values.items():
                 if any(isinstance(each, ast.Constant) and each.value == value for each in member):
-                    yield from _members(graph, scope, name)
+                    yield from asking_member(graph, scope, name)
         if scope.kind in ("function", "module"):
             yield from _keyed(graph, scope, line, value, words)
         if scope.kind == "function":
@@ -124,7 +143,7 @@ def _keyed(graph: Graph, scope: Scope, line: int, value: str, words: frozenset[s
                 found = graph.names.text(dotted(held.value), scope)
                 owner = graph.scope(found) if found is not None and found.kind == "class" else None
                 if owner is not None and _enumeration(owner) and (not words or words & tokens(owner.name)):
-                    yield from _members(graph, owner, held.attr)
+                    yield from asking_member(graph, owner, held.attr)
 
 
 def _enumeration(scope: Scope) -> bool:
@@ -139,7 +158,7 @@ def _comparisons(scope: Scope, line: int, value: str) -> Iterator[tuple[ast.expr
                 yield node, dotted(node.left)
 
 
-def _members(graph: Graph, owner: Scope, name: str) -> Iterator[Asked]:
+def asking_member(graph: Graph, owner: Scope, name: str) -> Iterator[Asked]:
     """Conditions that compare with a member of an enumeration, and those that call a predicate which does."""
     bare = owner.name.rpartition(".")[2]
     for file in graph.corpus.reading(name):
