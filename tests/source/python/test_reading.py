@@ -365,6 +365,8 @@ def test_a_list_that_is_filled_under_a_test_and_asked_whether_it_holds_anything(
     found = _passes(_gates(tmp_path, a=text))
     assert found["a", 16] == [80, 86, 87, 88, 89, 120, 121]
     assert ("a", 18) not in found
+    assert 90 not in (found["a", 10] or [90])  # what is collected there is told as refused
+    assert found["a", 12] == [80, 86, 87, 88, 89, 120, 121]
 
 
 def test_a_class_whose_head_goes_over_several_lines(tmp_path: Path) -> None:

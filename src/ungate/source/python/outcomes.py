@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
 __all__ = ["leaves", "picks", "raises", "refuses", "tunes"]
@@ -14,10 +15,12 @@ def raises(body: Sequence[ast.stmt]) -> bool:
 
 
 def refuses(body: Sequence[ast.stmt]) -> bool:
-    """Whether a branch turns away: it raises or returns False."""
+    """Whether a branch turns away: it raises, returns False, or collects a complaint (``errors.append(…)``)."""
     if not body:
         return False
     last = body[-1]
+    if isinstance(last, ast.Continue) and len(body) > 1:
+        last = body[-2]
     if isinstance(last, ast.Raise):
         return True
     if isinstance(last, ast.Return):
@@ -25,7 +28,18 @@ def refuses(body: Sequence[ast.stmt]) -> bool:
         if isinstance(value, ast.Tuple) and value.elts:
             value = value.elts[0]
         return isinstance(value, ast.Constant) and value.value is False
-    return False
+    match last:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "add" | "extend"))):
+            return _AGAINST.search(name) is not None
+        case _:
+            return False
+
+
+_AGAINST = re.compile(
+    r"unsupported|incompatible|invalid|reject|refus|err(?:or)?s?(?:_|$)|problem|violation|issue|missing|fail|bad"
+    r"|skipp|unmet|mismatch"
+)
+"""What a list of complaints is called; one of reasons may as well explain what was chosen."""
 
 
 def leaves(body: Sequence[ast.stmt]) -> bool:
