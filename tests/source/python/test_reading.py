@@ -410,6 +410,26 @@ def test_what_a_predicate_imports_for_itself(tmp_path: Path, monkeypatch: pytest
     assert found["use", 4] == [100, 103, 107, 110, 120, 121]
 
 
+def test_the_number_of_an_architecture_as_text(tmp_path: Path) -> None:
+    """FlashInfer's modules are chosen by ``f"{major}{minor}"``, with a default."""
+    text = (
+        'def get_module(backend: str = "100", fast: bool = False):\n    if backend in ("120", "121"):\n'
+        '        return gen_new()\n    elif backend == "103":\n        return gen_103()\n'
+        '    raise ValueError(f"Invalid backend: {backend}")\n\n\n'
+        'def get_other(backend: str = "100"):\n    modules = {\n        "120": new,\n        "100": old,\n'
+        '        "90": older,\n    }\n    if backend not in modules:\n        raise ValueError\n'
+        "    return modules[backend]()\n\n\n"
+        'def crop(size: str = "100", mode: str = "90"):\n    if size == "100":\n        return 1\n'
+    )
+    found = _passes(_gates(tmp_path, a=text))
+    assert found == {
+        ("a", 2): [120, 121],
+        ("a", 4): [103],
+        ("a", 10): [90, 100, 120],
+        ("a", 15): [90, 100, 120],
+    }
+
+
 def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:
     top = tmp_path / "p"
     top.mkdir()

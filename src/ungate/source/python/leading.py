@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ungate.source.python.parameters import is_number
 from ungate.source.python.scopes import Binding
 from ungate.source.python.tokens import telling, words
 
@@ -40,6 +41,11 @@ def leading(
     for name, bound in bindings.items():
         held.setdefault(name.removeprefix("self.").encode(), set()).update(spoken(module, bound))
     chosen = {name for name, texts in held.items() if tells(texts)}
+    chosen |= {
+        name.encode()
+        for name, bound in bindings.items()
+        if bound[0].kind == "param" and is_number(bound[0].scope, name)
+    }
     fresh = chosen
     while fresh:
         fresh = {name for name, texts in held.items() if name not in chosen and not fresh.isdisjoint(texts)}

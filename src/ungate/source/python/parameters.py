@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ungate.model import KNOWN_ARCHS
 from ungate.source.python.scopes import Binding, Scope
 from ungate.source.python.values import FOG, FREE, ByArch, ClassValue, Each, Instance, Value, is_answer
 from ungate.source.reader import Unreadable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ungate.source.python.evaluate import Evaluator
     from ungate.source.python.module import PythonModule
 
-__all__ = ["parameter"]
+__all__ = ["is_number", "parameter"]
 
 
 def parameter(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Value:
@@ -33,6 +34,8 @@ def parameter(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Valu
         node = parent.node
         assert isinstance(node, ast.ClassDef)
         return Instance(ClassValue(node, parent, node.name))
+    if is_number(scope, spelled):
+        return _NUMBERS
     named = by_name(spelled)
     if named is FREE and not _telling(spelled):
         return FREE
@@ -43,6 +46,25 @@ def parameter(ev: Evaluator, binding: Binding, spelled: str, depth: int) -> Valu
         if named is FREE and _FAMILY.fullmatch(spelled) is not None:
             return FOG  # whoever calls from another file says which architectures are meant
     return named
+
+
+_NUMBERS = ByArch(tuple(str(arch) for arch in KNOWN_ARCHS))
+"""The number of an architecture as text, as in ``f"{major}{minor}"``."""
+
+
+def is_number(scope: Scope, spelled: str) -> bool:
+    """Whether a parameter is such a text: its default is one, and the function names others (``backend="100"``)."""
+    function = scope.node
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) or not function.args.defaults:
+        return False
+    ordered = [*function.args.posonlyargs, *function.args.args]
+    defaults = dict(zip((each.arg for each in reversed(ordered)), reversed(function.args.defaults), strict=False))
+    match defaults.get(spelled):
+        case ast.Constant(value=str() as given) if given in _NUMBERS.items:
+            texts = {each.value for each in ast.walk(function) if isinstance(each, ast.Constant)}
+            return len(texts.intersection(_NUMBERS.items)) > 2
+        case _:
+            return False
 
 
 _FAMILY = re.compile(r"_*(?:is|on|use|has)_(?:hopper|blackwell|ampere)(?:_or_\w+)?")

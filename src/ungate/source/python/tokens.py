@@ -25,6 +25,7 @@ _KEYS = (
     r"\"(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)\":|'(?:7\.5|8\.[069]|9\.0|10\.[03]|12\.0)':"
     r"|\((?:8, [069]|9, 0|10, [03]|12, 0)\):"
     r"|\bcap(?:ability)?\[[01]\] *(?:[<>=!]=|[<>]|in |not in )"
+    r"|(?:: str = |== |\bin \()\"(?:75|8[069]|90|10[03]|1[12]0|121)\""
 )
 
 
@@ -56,7 +57,7 @@ def telling(name: str) -> bool:
 
 
 def places(data: bytes) -> list[int]:
-    """The offsets of telling words and of tables keyed by capabilities, in order."""
+    """The offsets of telling words, of tables keyed by capabilities and of their numbers as texts, in order."""
     found = [match.start() for match in _told().finditer(data)]
     found.extend(match.start() for match in _tabled().finditer(data))
     return sorted(found)
@@ -74,12 +75,13 @@ def within(marks: list[int], start: int, end: int) -> list[int]:
 
 
 def speaks(data: bytes) -> bool:
-    """Whether a text holds a telling word, a table that is keyed by capabilities, or a comparison of ``cap[0]``."""
+    """Whether a text holds a telling word, or is :func:`keyed`."""
     return keyed(data) or _told().search(data) is not None
 
 
 def keyed(data: bytes) -> bool:
-    """Whether a table is keyed by versions of the capability (``"9.0":``, ``(9, 0):``), or ``cap[0]`` is compared."""
+    """Whether a table is keyed by capabilities (``"9.0":``, ``(9, 0):``), or ``cap[0]`` or a number as text
+    (``== "103"``) is compared."""
     return _tabled().search(data) is not None
 
 
