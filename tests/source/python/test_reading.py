@@ -418,7 +418,7 @@ def test_the_number_of_an_architecture_as_text(tmp_path: Path) -> None:
         '    raise ValueError(f"Invalid backend: {backend}")\n\n\n'
         'def get_other(backend: str = "100"):\n    modules = {\n        "120": new,\n        "100": old,\n'
         '        "90": older,\n    }\n    if backend not in modules:\n        raise ValueError\n'
-        "    return modules[backend]()\n\n\n"
+        "    return modules[backend]()\n" + "    print(fast)\n" * 200 + "\n\n"  # long enough to be cut
         'def crop(size: str = "100", mode: str = "90"):\n    if size == "100":\n        return 1\n'
     )
     found = _passes(_gates(tmp_path, a=text))
