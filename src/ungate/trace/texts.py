@@ -119,9 +119,8 @@ def matched(parts: Sequence[Part], text: str) -> tuple[int, dict[str, str], str]
     pattern, names, length = "", [], 0
     for part in parts:
         if isinstance(part, str):
-            told = (
-                (part.rstrip(" .!") or part) if part is parts[-1] else part
-            )  # its last stop is often not quoted along
+            # the last stop of a message is often not quoted along
+            told = (part.rstrip(" .!") or part) if part is parts[-1] else part
             length += len(told.strip())
             pattern += r"\s+".join(re.escape(word) for word in re.split(r"\s+", told))
         else:

@@ -5,34 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.source.python.conftest import gates_of, passes_of
 
 from ungate.host.packages import below
-from ungate.model import KNOWN_ARCHS, Gate
-from ungate.scan import scan, shard
-from ungate.source.python.module import PythonModule
+from ungate.model import KNOWN_ARCHS
+from ungate.scan import scan
 from ungate.source.python.tokens import telling, tells
 
 _FROM_90 = [90, 100, 103, 107, 110, 120, 121]
 _HEAD = "import torch\nmajor, minor = torch.cuda.get_device_capability()\n"
 
 
-def _gates(root: Path, **files: str) -> dict[tuple[str, int], Gate]:
-    top = root / "p"
-    top.mkdir()
-    for name, text in files.items():
-        (top / f"{name}.py").write_text(text)
-    result = scan(below(top), use_cache=False, jobs=1)
-    assert not result.unread
-    return {(Path(gate.file).stem, gate.line): gate for gate in result.gates}
-
-
-def _passes(gates: dict[tuple[str, int], Gate]) -> dict[tuple[str, int], list[int] | None]:
-    return {place: [*gate.passes] if gate.passes.decided else None for place, gate in gates.items()}
-
-
 def test_a_table_in_another_file_is_found_and_what_it_lacks_is_refused(tmp_path: Path) -> None:
-    found = _passes(
-        _gates(
+    found = passes_of(
+        gates_of(
             tmp_path,
             sizes="MB = 1 << 20\nLIMITS = {\n    9: {2: 64 * MB, 4: size()},\n    10: {2: MB},\n}\nOTHER = {9: 1}\n",
             comm=(
@@ -82,7 +68,7 @@ def test_one_test_of_a_capability(tmp_path: Path, test: str, passes: list[int] |
         "import torch\nSIZES = {80: {1: 2}, 90: {1: 2}}\nFILLED_ELSEWHERE = {}\n\n\ndef f():\n"
         f"    major, minor = torch.cuda.get_device_capability()\n    cap = major * 10 + minor\n    return {test}\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     if passes is None:
         assert ("a", 9) not in found
     else:
@@ -90,13 +76,13 @@ def test_one_test_of_a_capability(tmp_path: Path, test: str, passes: list[int] |
 
 
 def test_a_table_with_a_key_that_is_not_known_does_not_tell_what_it_lacks(tmp_path: Path) -> None:
-    found = _gates(tmp_path, a=_HEAD + "SIZES = {9: 1, key(): 2}\nif SIZES.get(major) is not None:\n    pass\n")
+    found = gates_of(tmp_path, a=_HEAD + "SIZES = {9: 1, key(): 2}\nif SIZES.get(major) is not None:\n    pass\n")
     assert ("a", 4) not in found
 
 
 def test_properties_attributes_and_methods_of_a_platform_object(tmp_path: Path) -> None:
-    found = _passes(
-        _gates(
+    found = passes_of(
+        gates_of(
             tmp_path,
             hw=(
                 "import functools\nimport torch\n\n\nclass Platform:\n    is_sm90: bool = None\n\n"
@@ -127,7 +113,7 @@ def test_a_flag_that_only_the_callee_reads_is_followed_all_the_same(tmp_path: Pa
         ),
         "model": "from p.rule import should_requant\n\n\ndef load(size):\n    if should_requant(size):\n        pass\n",
     }
-    assert _passes(_gates(tmp_path, **gates))["model", 5] == [100, 103, 107]
+    assert passes_of(gates_of(tmp_path, **gates))["model", 5] == [100, 103, 107]
 
 
 def test_a_match_is_read_in_a_predicate_and_in_what_it_binds(tmp_path: Path) -> None:
@@ -136,7 +122,7 @@ def test_a_match_is_read_in_a_predicate_and_in_what_it_binds(tmp_path: Path) -> 
         "            return False\n\nmatch (major, minor):\n    case (12, 0):\n        fast = True\n    case _:\n"
         "        fast = False\n\nif able():\n    pass\nif fast:\n    pass\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found["a", 16] == [90, 100, 103, 107]
     assert found["a", 18] == [120]
     assert found["a", 5] == [90, 100, 103, 107] and found["a", 11] == [120]
@@ -157,7 +143,7 @@ def test_what_a_predicate_joins(tmp_path: Path, body: str, passes: list[int]) ->
         f"import torch\nLIMIT = 2\nOFF = False\ndef pred(extra):\n"
         f"    capability = torch.cuda.get_device_capability()\n    return {body}\n\nif pred(1):\n    pass\n"
     )
-    assert _passes(_gates(tmp_path, a=text))["a", 8] == passes
+    assert passes_of(gates_of(tmp_path, a=text))["a", 8] == passes
 
 
 def test_a_reason_why_not_decides_where_it_is_none(tmp_path: Path) -> None:
@@ -166,7 +152,7 @@ def test_a_reason_why_not_decides_where_it_is_none(tmp_path: Path) -> None:
         "def ok():\n    return reason() is None\n\nif reason() is not None:\n    raise ValueError\n"
         "def f():\n    if reason() is None:\n        return fast()\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     served = [90, 100, 103, 107]
     assert found["a", 9] == served and found["a", 11] == served
 
@@ -181,7 +167,7 @@ def test_a_bound_that_subclasses_set_is_not_decided_by_its_default(tmp_path: Pat
         "class Hopper(Op):\n    CUDA_MINIMUM_COMPUTE_CAPABILITY = (9, 0)\n"
         "    CUDA_MAXIMUM_COMPUTE_CAPABILITY = (9, 0)\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found["a", 11] is None and found["a", 13] is None
     assert found["a", 18] == _FROM_90
     assert found["a", 19] == [75, 80, 86, 87, 88, 89, 90]
@@ -199,7 +185,7 @@ def test_a_bound_that_subclasses_set_is_not_decided_by_its_default(tmp_path: Pat
     ],
 )
 def test_a_choice_of_numbers_is_told_as_one(tmp_path: Path, branches: str) -> None:
-    gate = _gates(tmp_path, a=_HEAD + "def f(x):\n" + branches)["a", 4]
+    gate = gates_of(tmp_path, a=_HEAD + "def f(x):\n" + branches)["a", 4]
     assert (gate.role, [*gate.passes]) == ("choice", _FROM_90)
     assert "nothing is turned away" in gate.note
 
@@ -216,7 +202,7 @@ def test_a_choice_of_numbers_is_told_as_one(tmp_path: Path, branches: str) -> No
     ],
 )
 def test_what_turns_away_or_takes_another_way_is_no_choice_of_numbers(tmp_path: Path, branches: str) -> None:
-    gate = _gates(tmp_path, a=_HEAD + "def f(x):\n" + branches)["a", 4]
+    gate = gates_of(tmp_path, a=_HEAD + "def f(x):\n" + branches)["a", 4]
     assert gate.role == "test" and not gate.note
 
 
@@ -228,7 +214,7 @@ def test_a_gate_tells_which_archs_get_as_far(tmp_path: Path) -> None:
         "    elif minor == 1:\n        return 2\n"
         "    if flag and is_sm90_supported():\n        return 3\n    if major == 12:\n        return 4\n"
     )
-    gates = _gates(tmp_path, a=text)
+    gates = gates_of(tmp_path, a=text)
     assert gates["a", 7].note == ""
     assert gates["a", 9].note == "the tests before it leave sm_90 sm_100 sm_103 sm_107 sm_110 sm_120 sm_121"
     assert gates["a", 10].note == "the tests before it leave sm_100 sm_103 sm_107"
@@ -242,7 +228,7 @@ def test_a_part_of_a_tuple_that_is_not_known_does_not_hide_the_others(tmp_path: 
         "NAMES = {80: 'ampere', 90: 'hopper'}\n\n\ndef named(spec):\n    sm = spec.sm\n    return sm, NAMES[sm]\n\n\n"
         "def use(spec):\n    effective_sm, name = named(spec)\n    if effective_sm == 90:\n        return 1\n"
     )
-    assert _passes(_gates(tmp_path, a=text))["a", 11] == [90]
+    assert passes_of(gates_of(tmp_path, a=text))["a", 11] == [90]
 
 
 def test_a_size_looked_up_in_two_steps_and_the_zero_that_stands_for_none(tmp_path: Path) -> None:
@@ -254,7 +240,7 @@ def test_a_size_looked_up_in_two_steps_and_the_zero_that_stands_for_none(tmp_pat
         "        if self.size == 0:\n            return\n        self.on = True\n\n"
         "    def ok(self):\n        return self.size > 0\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found == {("a", 2): [90, 100], ("a", 11): [90, 100], ("a", 16): [90, 100]}
 
 
@@ -264,7 +250,7 @@ def test_what_a_function_gives_under_a_name_of_a_dict(tmp_path: Path) -> None:
         "    return dict(count=p.multi_processor_count, compute_capability=(p.major, p.minor))\n\n\n"
         "def supports_tma():\n    return props()['compute_capability'][0] >= 9\n"
     )
-    assert _passes(_gates(tmp_path, a=text))["a", 10] == _FROM_90
+    assert passes_of(gates_of(tmp_path, a=text))["a", 10] == _FROM_90
 
 
 @pytest.mark.parametrize(
@@ -278,7 +264,7 @@ def test_what_a_function_gives_under_a_name_of_a_dict(tmp_path: Path) -> None:
     ],
 )
 def test_alternatives_that_something_free_can_make_true(tmp_path: Path, test: str, passes: list[int]) -> None:
-    found = _passes(_gates(tmp_path, a=_HEAD + f"def f(dtype, flag, other):\n    if {test}:\n        return 1\n"))
+    found = passes_of(gates_of(tmp_path, a=_HEAD + f"def f(dtype, flag, other):\n    if {test}:\n        return 1\n"))
     assert found["a", 4] == passes
 
 
@@ -289,7 +275,7 @@ def test_a_skipped_test_is_refused_and_a_constant_of_a_dsl_hands_on(tmp_path: Pa
         "def kernel(x):\n    if const_expr(major < 9 or x.width != 16):\n        return plain(x)\n"
         "    use_new = const_expr(major == 12)\n    if use_new:\n        return new(x)\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found["a", 7] == [100, 103, 107] and found["a", 12] == _FROM_90
     assert found["a", 18] == _FROM_90 and found["a", 21] == [120, 121]
 
@@ -300,7 +286,7 @@ def test_a_flag_that_other_things_decide_too_may_be_off_where_it_can_be_on(tmp_p
         "def f(x):\n    deep = use_deep(x)\n"
         "    if major == 9 and not deep:\n        return 1\n    if not deep:\n        return 2\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found["a", 9] == [90]
     assert found["a", 11] == [90, 100, 103, 107]  # the named test is what lets through
 
@@ -312,122 +298,9 @@ def test_predicates_that_are_all_denied_leave_what_none_of_them_takes(tmp_path: 
         "def f(x):\n    if not is_sm90(x) and not is_sm100(x):\n        raise ValueError\n"
         "    if not is_sm100(x) and major < 12:\n        raise ValueError\n"
     )
-    found = _passes(_gates(tmp_path, a=text))
+    found = passes_of(gates_of(tmp_path, a=text))
     assert found["a", 12] == [90, 100, 103, 107]
     assert found["a", 14] == [100, 103, 107, 120, 121]
-
-
-def test_a_method_that_is_asked_about_the_bound_of_a_class_of_elsewhere(tmp_path: Path) -> None:
-    """SGLang's ``_check_scheme_supported(CompressedTensorsW4A4Fp4.get_min_capability(), error=False)``."""
-    schemes = "class Fp4:\n    @classmethod\n    def get_min_capability(cls):\n        return 100\n"
-    text = (
-        "import torch\nfrom p.schemes import Fp4\n\n\nclass Config:\n"
-        "    def _check_scheme_supported(self, least, error=True):\n"
-        "        major, minor = torch.cuda.get_device_capability()\n"
-        "        return major * 10 + minor >= least\n\n"
-        "    def scheme(self):\n"
-        "        supported = self._check_scheme_supported(Fp4.get_min_capability(), error=False)\n"
-        "        if supported:\n            return Fp4()\n        raise NotImplementedError\n"
-    )
-    found = _passes(_gates(tmp_path, a=text, schemes=schemes))
-    assert found["a", 11] == found["a", 12] == [100, 103, 107, 110, 120, 121]
-
-
-def test_the_answer_of_a_method_is_followed_into_the_files_that_ask_it(tmp_path: Path) -> None:
-    """As SGLang's models ask ``should_fuse_mlp_allreduce_with_next_layer`` of their communicator."""
-    communicator = (
-        "import torch\n\n\nclass Communicator:\n    def should_fuse_next_layer(self, batch):\n"
-        "        return torch.cuda.get_device_capability()[0] in (9, 10) and batch.size > 0\n"
-    )
-    text = (
-        "from p.communicator import Communicator\n\n\nclass Layer:\n    def __init__(self):\n"
-        "        self.communicator = Communicator()\n\n"
-        "    def forward(self, batch):\n"
-        "        fused = self.communicator.should_fuse_next_layer(batch)\n"
-        "        if fused:\n            return 1\n        return 2\n"
-    )
-    found = _passes(_gates(tmp_path, layer=text, communicator=communicator))
-    assert found["layer", 9] == found["layer", 10] == [90, 100, 103, 107]
-
-
-def test_a_list_that_is_filled_under_a_test_and_asked_whether_it_holds_anything(tmp_path: Path) -> None:
-    """As SGLang's Nunchaku configuration collects the devices that it does not run on."""
-    text = (
-        "import torch\n\n\ndef check(count):\n    unsupported: list[str] = []\n    archs = []\n    slow = []\n"
-        "    for i in range(count):\n        major, minor = torch.cuda.get_device_capability(i)\n"
-        "        if major == 9:\n            unsupported.append('Hopper')\n"
-        "        elif major not in (8, 12):\n            unsupported.append(f'cuda:{i}')\n"
-        "        if i > 4:\n            slow.append(i)\n"
-        "    if unsupported:\n        raise ValueError\n"
-        "    if slow:\n        raise ValueError\n"
-        "    if minor == 0:\n        archs.append('80')\n    return archs\n"
-    )
-    found = _passes(_gates(tmp_path, a=text))
-    assert found["a", 16] == [80, 86, 87, 88, 89, 120, 121]
-    assert ("a", 18) not in found
-    assert 90 not in (found["a", 10] or [90])  # what is collected there is told as refused
-    assert found["a", 12] == [80, 86, 87, 88, 89, 120, 121]
-
-
-def test_a_class_whose_head_goes_over_several_lines(tmp_path: Path) -> None:
-    """Its members are read one by one all the same, and a method's answer is followed to who asks it."""
-    text = (
-        "import torch\n\n\nclass Backend(\n    Base,  # not: this\n"
-        "    Other[dict['a:', int]],\n    option={1: 2},\n):\n\n"
-        "    def __init__(self):\n        self.device_sm_major = torch.cuda.get_device_capability()[0]\n\n"
-        "    def _use_sparse(self, batch):\n        return self.device_sm_major != 12 and batch.size > 0\n\n"
-        "    def forward(self, batch):\n        if self.device_sm_major < 9:\n            raise ValueError\n"
-        "        if self._use_sparse(batch):\n            return 1\n        return 2\n"
-    )
-    found = _passes(_gates(tmp_path, a=text))
-    assert found["a", 17] == _FROM_90
-    assert found["a", 19] == [arch for arch in KNOWN_ARCHS if arch < 120]
-    module = PythonModule("p/a.py", "p.a", text.encode())
-    (piece,) = (each for each in module.pieces if each.kind == "class")
-    assert [each.name for each in module.class_body(piece).members] == ["__init__", "_use_sparse", "forward"]
-
-
-def test_what_a_predicate_imports_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SGLang's predicates import ``get_platform`` inside, as their modules would import each other.
-
-    No file may know it from the file before.
-    """
-    monkeypatch.setattr(shard, "_HELD", 0)
-    context = (
-        "import torch\n\n\nclass Platform:\n    @property\n    def is_new(self):\n"
-        "        return torch.cuda.get_device_capability()[0] >= 10\n\n\n_PLATFORM = Platform()\n\n\n"
-        "def get_context():\n    return _PLATFORM\n"
-    )
-    config = (
-        "def uses_native_stack(quantization):\n    from p.context import get_context\n\n"
-        "    return quantization == 'fp4' and get_context().is_new\n"
-    )
-    use = (
-        "def f(runner):\n    from p.config import uses_native_stack\n\n"
-        "    if uses_native_stack(runner.quantization):\n        return 1\n"
-    )
-    found = _passes(_gates(tmp_path, context=context, config=config, use=use))
-    assert found["use", 4] == [100, 103, 107, 110, 120, 121]
-
-
-def test_the_number_of_an_architecture_as_text(tmp_path: Path) -> None:
-    """FlashInfer's modules are chosen by ``f"{major}{minor}"``, with a default."""
-    text = (
-        'def get_module(backend: str = "100", fast: bool = False):\n    if backend in ("120", "121"):\n'
-        '        return gen_new()\n    elif backend == "103":\n        return gen_103()\n'
-        '    raise ValueError(f"Invalid backend: {backend}")\n\n\n'
-        'def get_other(backend: str = "100"):\n    modules = {\n        "120": new,\n        "100": old,\n'
-        '        "90": older,\n    }\n    if backend not in modules:\n        raise ValueError\n'
-        "    return modules[backend]()\n" + "    print(fast)\n" * 200 + "\n\n"  # long enough to be cut
-        'def crop(size: str = "100", mode: str = "90"):\n    if size == "100":\n        return 1\n'
-    )
-    found = _passes(_gates(tmp_path, a=text))
-    assert found == {
-        ("a", 2): [120, 121],
-        ("a", 4): [103],
-        ("a", 10): [90, 100, 120],
-        ("a", 15): [90, 100, 120],
-    }
 
 
 def test_few_files_are_answered_alike_where_a_table_of_theirs_is_looked_up_elsewhere(tmp_path: Path) -> None:
@@ -470,11 +343,11 @@ def test_a_flag_is_what_the_statements_before_it_leave_and_ends_where_it_is_set_
         "    def start(self):\n        if not self.path:\n            self.path = None\n\n"
         "    def run(self, x):\n        if self.path and x:\n            return kernel(x)\n"
     )
-    found = _passes(_gates(tmp_path, layer=text))
+    found = passes_of(gates_of(tmp_path, layer=text))
     assert found == {("layer", line): _FROM_90 for line in (3, 4, 16, 19, 23)}
 
 
 def test_only_what_is_bound_before_a_line_of_the_module_counts_there(tmp_path: Path) -> None:
     text = _HEAD + "fast = major >= 9\nif fast:\n    first()\nfast = major >= 10\nif fast:\n    second()\n"
-    found = _passes(_gates(tmp_path, layer=text))
+    found = passes_of(gates_of(tmp_path, layer=text))
     assert found[("layer", 4)] == _FROM_90 and found[("layer", 7)] == [100, 103, 107, 110, 120, 121]
